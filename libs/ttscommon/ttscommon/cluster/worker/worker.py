@@ -81,15 +81,8 @@ class Worker:
         self._leases = LeaseKeeper(bus, self.active, self._supersede, self._chores, tuning)
         self._endings = JobEndings(bus, stage, feeds, self._leases, self._chores, tuning)
         self._intake = Intake(
-            bus,
-            stage,
-            models,
-            self._claims,
-            self.active,
-            self._begin,
-            self._adopt_receipt,
-            self._refuse,
-            self._hangs,
+            *(bus, stage, models, self._claims, self.active),
+            *(self._begin, self._adopt_receipt, self._refuse, self._hangs),
         )
 
     @property
@@ -170,13 +163,12 @@ class Worker:
         """Answer with what is held here where that is asked for, else with how many seconds the
         engine's turn has taken.
         """
-        watch = self._watch()
-        if watch is not None and watch.hangs:
+        if self._hangs():
             return
         if message.data:
             answer = Holding(self._stage.name, tuple(self._held())).encode()
         else:
-            answer = b"" if watch is None else f"{watch.turning_s:.3f}".encode()
+            answer = f"{watch.turning_s:.3f}".encode() if (watch := self._watch()) else b""
         await message.respond(answer)
 
     def _hangs(self) -> bool:
