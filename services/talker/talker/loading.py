@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from talker.adapter_library import AdapterLibrary, with_adapters
+from talker.adapters import AdapterLibrary, with_adapters
 from talker.engine.draft_lengths import DraftLengths, plain
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES

@@ -9,8 +9,7 @@ from typing import Final
 
 import structlog
 
-from talker.adapter_library import AdapterLibrary
-from talker.adapters import Adapters
+from talker.adapters import AdapterLibrary, Adapters
 from talker.engine.interface import ReadingFamily, SpeechEngine
 from talker.engine.stream import Event
 from talker.loading import build_engine

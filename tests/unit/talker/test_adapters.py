@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from talker.adapter_library import AdapterLibrary, with_adapters
-from talker.adapters import Adapters, AdapterTiming
+from talker.adapters import AdapterLibrary, Adapters, AdapterTiming, with_adapters
 from tests.adapters import files, write
 from tests.waits import TIMEOUT_S
 from ttscommon.cluster.adapters.peft import WEIGHTS, Files, Lora
