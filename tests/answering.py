@@ -1,8 +1,6 @@
 """A stack of the families that hear and answer, with weights drawn from a seed."""
 
-import asyncio
 import base64
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,11 +8,10 @@ from typing import Any, Final
 
 import httpx
 import numpy as np
-from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from gateway.protocols.native import STREAM_PATH
+from tests.native import Client
 from tests.stacks import listed, logged, patient
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttsfamilies.glm_voice import synthetic as glm_voice
@@ -65,28 +62,18 @@ async def answered(
     """[samples] int and the words of an answer; the victims are killed, one after each piece of
     sound. Every character comes once.
     """
-    left, pcm, words = list(victims), b"", ""
-    async with connect(stack.url.replace("http", "ws") + STREAM_PATH) as socket:
-
-        async def send(kind: str, **fields: Any) -> None:
-            await socket.send(json.dumps({"type": kind, **fields}))
-
-        await send("session.config", **config)
-        await send("input.speech", audio=base64.b64encode(speech).decode())
-        await send("input.done")
-        while True:
-            async with asyncio.timeout(LIMIT_S):
-                message = await socket.recv()
-            if isinstance(message, bytes):
-                pcm += message
-                if left:
-                    stack.children[left.pop(0)].kill()
-                continue
-            told = json.loads(message)
-            if told["type"] == "audio.transcript":
-                assert told["start"] == len(words)
-                words += told["text"]
-            if told["type"] == "audio.done":
-                assert told["outcome"] == "ok"
-                return np.frombuffer(pcm, "<i2").astype(int), words
-            assert told["type"] != "error", told
+    async with await Client.opened(stack.url, LIMIT_S) as client:
+        await client.send("session.config", **config)
+        await client.send("input.speech", audio=base64.b64encode(speech).decode())
+        await client.send("input.done")
+        for victim in victims:
+            await client.until("audio")
+            stack.children[victim].kill()
+        done = await client.until("audio.done")
+    assert done["outcome"] == "ok"
+    words = ""
+    for told in client.told:
+        if told["type"] == "audio.transcript":
+            assert told["start"] == len(words)
+            words += told["text"]
+    return np.frombuffer(client.pcm, "<i2").astype(int), words

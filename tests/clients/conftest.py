@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pytest
-from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.child import Child
 from antiphon.stack.local import ServiceProgram
 from tests.answering import answering, ready
 from tests.clients.drive.common import LONG, SENTENCES, TEXT
+from tests.native import Client
 from tests.waits import TIMEOUT_S
 
 Drive: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
@@ -159,17 +159,9 @@ def own_seconds(stack: LocalStack) -> Callable[[str], Awaitable[float]]:
     """How long a text is on Antiphon's own socket."""
 
     async def speak(text: str) -> float:
-        async with connect(stack.url.replace("http", "ws") + "/v1/audio/speech/stream") as socket:
-            for message in (
-                {"type": "session.config"},
-                {"type": "input.text", "text": text},
-                {"type": "input.done"},
-            ):
-                await socket.send(json.dumps(message))
-            async for data in socket:
-                if isinstance(data, str) and (told := json.loads(data))["type"] == "audio.done":
-                    return float(told["duration_s"])
-        raise AssertionError("no end came")
+        async with await Client.opened(stack.url) as client:
+            await client.say(text)
+            return float((await client.until("audio.done"))["duration_s"])
 
     return speak
 

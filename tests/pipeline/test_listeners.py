@@ -1,15 +1,14 @@
 """Listeners that leave or read nothing: slots and KV blocks come back, and little is held."""
 
 import asyncio
-import json
 import operator
 from typing import Any
 
 import httpx
 import pytest
-from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack
+from tests.native import Client
 from tests.stacks import metric, until_metric
 from ttscommon.bus import Bus
 from ttscommon.bus.logs.credit import CREDIT_BYTES
@@ -27,17 +26,12 @@ AT_ONCE = {"base_s": 1e-4, "stream_s": 0.0, "prefill_s": 0.0}
 USED_BLOCKS = 'tts_kv_blocks{model="vesper",state="used"}'
 
 
-async def start(url: str) -> Any:
+async def start(url: str) -> Client:
     """A socket on which audio has begun."""
-    socket = await connect(f"{url.replace('http', 'ws')}/v1/audio/speech/stream")
-    await socket.send(json.dumps({"type": "session.config", "voice": "default"}))
-    await socket.send(json.dumps({"type": "input.text", "text": SENTENCE * 40}))
-    await socket.send(json.dumps({"type": "input.done"}))
-    async for message in socket:
-        if isinstance(message, bytes):
-            return socket
-        assert json.loads(message)["type"] != "error", message
-    raise AssertionError("no audio came")
+    client = await Client.opened(url)
+    await client.say(SENTENCE * 40, voice="default")
+    await client.until("audio")
+    return client
 
 
 # However slow the machine is, all of them are to be let in.
@@ -45,20 +39,20 @@ async def start(url: str) -> Any:
     "stack", [{"environ": {"gateway": {"ANTIPHON_ADMISSION": "off"}}}], indirect=True
 )
 async def test_clients_that_vanish_or_cancel_leave_nothing_behind(stack: LocalStack) -> None:
-    sockets = await asyncio.gather(*(start(stack.url) for _ in range(CLIENTS)))
+    clients = await asyncio.gather(*(start(stack.url) for _ in range(CLIENTS)))
     assert await metric(stack, "talker-1", "tts_active_streams") == CLIENTS
     assert await metric(stack, "talker-1", USED_BLOCKS) > 0
-    for socket in sockets[::2]:
-        socket.transport.abort()
-    for socket in sockets[1::2]:
-        await socket.send(json.dumps({"type": "cancel"}))
+    for client in clients[::2]:
+        client.vanish()
+    for client in clients[1::2]:
+        await client.send("cancel")
     for child in ("talker-1", "vocoder-1"):
         await until_metric(stack, child, "tts_active_streams", operator.not_)
     await until_metric(stack, "talker-1", USED_BLOCKS, operator.not_)
     for child in ("talker-1", "vocoder-1"):
         assert await metric(stack, child, "tts_cancel_latency_seconds_count") == CLIENTS
-    for socket in sockets:
-        await socket.close()
+    for client in clients:
+        await client.socket.close()
 
 
 async def log_of(bus: Bus, log: Log, request_id: str) -> Any:

@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 
 from antiphon.client import Audio, Finished, SpeechOptions, Started, speak, voices
 from antiphon.say import whole
 from antiphon.stack import LocalStack, StackConfig
+from tests.native import Client
 from tests.otlp import OtlpReceiver, ReceivedSpan
 from tests.waits import until
 from ttscommon.bus import Bus
@@ -71,18 +71,10 @@ async def posted(stack: LocalStack, **body: Any) -> httpx.Response:
 
 async def typed(stack: LocalStack, pieces: list[str]) -> tuple[bytes, dict[str, Any]]:
     """The audio and the `audio.done` of a text that is typed in `pieces`."""
-    pcm = b""
-    async with connect(stack.url.replace("http", "ws") + "/v1/audio/speech/stream") as socket:
-        messages = [{"type": "session.config", "seed": 5}]
-        messages += [{"type": "input.text", "text": piece} for piece in pieces]
-        for message in [*messages, {"type": "input.done"}]:
-            await socket.send(json.dumps(message))
-        async for data in socket:
-            if isinstance(data, bytes):
-                pcm += data
-            elif (message := json.loads(data))["type"] in ("audio.done", "error"):
-                return pcm, message
-    raise AssertionError("the socket closed without an end")
+    async with await Client.opened(stack.url) as client:
+        await client.say(*pieces, seed=5)
+        done = await client.until("audio.done")
+    return client.pcm, done
 
 
 async def test_every_way_in_gives_the_same_samples(running: LocalStack) -> None:

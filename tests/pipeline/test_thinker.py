@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -12,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 import pytest_asyncio
-from websockets.asyncio.client import ClientConnection, connect
 
 from antiphon.stack import LocalStack
 from tests.answering import LIMIT_S, serving
+from tests.native import Client
 from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.qwen3_omni.synthetic import WIDTH, write_checkpoint
 
@@ -45,27 +44,8 @@ def pieces() -> list[FloatRows]:
     return [FloatRows.of("context", values[:CONTEXT], "bf16"), *said]
 
 
-class Connection:
-    """A client of the native socket: what it sent and heard."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self._socket = socket
-        self.pcm = b""
-        self.told: list[dict[str, Any]] = []
-
-    async def send(self, kind: str, **fields: Any) -> None:
-        await self._socket.send(json.dumps({"type": kind, **fields}))
-
-    async def configure(self) -> None:
-        await self.send(
-            "session.config",
-            model="omni",
-            seed=7,
-            temperature=0.0,
-            subtalker_temperature=0.0,
-            max_new_tokens=FRAMES + 1,
-            resumable=True,
-        )
+class Thinker(Client):
+    """A client that sends rows."""
 
     async def rows(self, first: int, last: int, request_id: str | None = None) -> None:
         """Messages first .. last of `pieces`."""
@@ -76,44 +56,31 @@ class Connection:
             named = {} if request_id is None else {"request_id": request_id}
             await self.send("input.rows", start=start, rows=told, **named)
 
-    async def until(self, kind: str, **wanted: Any) -> dict[str, Any]:
-        """The next message of this type with these fields; what comes before it is kept."""
-        async with asyncio.timeout(LIMIT_S):
-            while True:
-                message = await self._socket.recv()
-                if isinstance(message, bytes):
-                    self.pcm += message
-                    if kind == "audio":
-                        return {}
-                    continue
-                self.told.append(json.loads(message))
-                last = self.told[-1]
-                if last["type"] == kind and wanted.items() <= last.items():
-                    return last
-                assert last["type"] != "error" or kind == "error", last
 
-    async def close(self) -> None:
-        """As a network does it: without a goodbye."""
-        self._socket.transport.abort()
-
-
-async def opened(stack: LocalStack) -> Connection:
-    url = stack.url.replace("http", "ws") + "/v1/audio/speech/stream"
-    found = Connection(await connect(url, max_size=None))
-    await found.configure()
+async def configured(stack: LocalStack) -> Thinker:
+    found = await Thinker.opened(stack.url, LIMIT_S)
+    await found.send(
+        "session.config",
+        model="omni",
+        seed=7,
+        temperature=0.0,
+        subtalker_temperature=0.0,
+        max_new_tokens=FRAMES + 1,
+        resumable=True,
+    )
     await found.until("session.created")
     return found
 
 
 async def whole(stack: LocalStack) -> Any:
     """What is heard of all rows, sent at once."""
-    one = await opened(stack)
+    one = await configured(stack)
     await one.rows(0, 1 + ROWS)
     await one.send("input.done")
     done = await one.until("audio.done")
     assert done["outcome"] == "ok"
     assert done["samples"] == FRAMES * 1920
-    await one.close()
+    one.vanish()
     return np.frombuffer(one.pcm, "<i2")
 
 
@@ -126,7 +93,7 @@ def near(one: bytes, other: Any) -> bool:
 async def test_talker_and_vocoder_die_while_the_thinker_thinks(served: LocalStack) -> None:
     """It thinks on when it has been heard."""
     wanted = await whole(served)
-    one = await opened(served)
+    one = await configured(served)
     for number, victim in enumerate(WORKERS):
         await one.rows(0 if number == 0 else 6, 6 if number == 0 else 12)
         await one.until("audio")
@@ -135,18 +102,18 @@ async def test_talker_and_vocoder_die_while_the_thinker_thinks(served: LocalStac
     await one.send("input.done")
     await one.until("audio.done", outcome="ok")
     assert near(one.pcm, wanted)
-    await one.close()
+    one.vanish()
 
 
 async def test_a_thinker_that_dies_comes_back_over_another_connection(served: LocalStack) -> None:
     wanted = await whole(served)
-    lost = await opened(served)
+    lost = await configured(served)
     await lost.rows(0, 8)
     told = await lost.until("input.accepted", rows=CONTEXT + 7)
     request_id, token = told["request_id"], told["resume_token"]
     await lost.until("audio")
-    await lost.close()
-    back = await opened(served)
+    lost.vanish()
+    back = await configured(served)
     heard = len(lost.pcm) // 2
     await back.send("session.resume", request_id=request_id, token=token, from_sample=heard)
     await back.send("input.attach", request_id=request_id, token=token)
@@ -156,12 +123,12 @@ async def test_a_thinker_that_dies_comes_back_over_another_connection(served: Lo
     await back.send("input.done", request_id=request_id)
     await back.until("audio.done", outcome="ok")
     assert near(lost.pcm + back.pcm, wanted)
-    await back.close()
+    back.vanish()
 
 
 async def test_a_thinker_elsewhere_speaks_to_a_listener_here(served: LocalStack) -> None:
     wanted = await whole(served)
-    listener, thinker, other = [await opened(served) for _ in range(3)]
+    listener, thinker, other = [await configured(served) for _ in range(3)]
     await listener.send("input.rows")
     told = await listener.until("input.accepted", rows=0)
     request_id, token = told["request_id"], told["resume_token"]
@@ -179,13 +146,13 @@ async def test_a_thinker_elsewhere_speaks_to_a_listener_here(served: LocalStack)
     await listener.until("audio.done", outcome="ok")
     assert near(listener.pcm, wanted)
     for one in (listener, thinker, other):
-        await one.close()
+        one.vanish()
 
 
 async def test_a_thinker_that_never_comes_back_is_an_error_to_the_listener(
     served: LocalStack,
 ) -> None:
-    listener, thinker = [await opened(served) for _ in range(2)]
+    listener, thinker = [await configured(served) for _ in range(2)]
     await listener.send("input.rows")
     told = await listener.until("input.accepted", rows=0)
     request_id, token = told["request_id"], told["resume_token"]
@@ -193,14 +160,14 @@ async def test_a_thinker_that_never_comes_back_is_an_error_to_the_listener(
     await thinker.until("input.accepted", rows=0)
     await thinker.rows(0, 4, request_id)
     await listener.until("audio")
-    await thinker.close()
+    thinker.vanish()
     failed = await listener.until("error", request_id=request_id)
     assert failed["error"]["code"] == "input_lost"
-    await listener.close()
+    listener.vanish()
 
 
 async def test_rows_and_text_are_not_mixed_and_other_models_take_none(served: LocalStack) -> None:
-    one = await opened(served)
+    one = await configured(served)
     await one.rows(0, 2)
     await one.until("input.accepted", rows=CONTEXT + 1)
     await one.send("input.text", text="and this")
@@ -212,7 +179,7 @@ async def test_rows_and_text_are_not_mixed_and_other_models_take_none(served: Lo
     await one.until("session.updated")
     await one.rows(0, 1)
     assert (await one.until("error"))["error"]["code"] == "unsupported"
-    await one.close()
+    one.vanish()
 
 
 async def test_the_example_is_heard_to_its_end(served: LocalStack) -> None:

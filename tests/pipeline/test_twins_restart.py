@@ -1,17 +1,16 @@
 """Both talkers of a model restart: who waits is told so, and served by the first that is ready."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import httpx
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
 
 from antiphon.stack import LocalStack
 from antiphon.stack.child import RestartPolicy
+from tests.native import Client
 from tests.waits import TIMEOUT_S
 
 BOTH: Final = ("talker-1", "talker-2")
@@ -22,21 +21,6 @@ TWINS: Final = [
     {"engine": "fake", "talkers": 2, "restarts": RestartPolicy(first_backoff_s=14.0)},
 ]
 JOB: Final = {"input": "The tide came in.\n\n" * 5000, "response_format": "pcm"}
-
-
-async def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
-    await socket.send(json.dumps({"type": kind, **fields}))
-
-
-async def until(socket: ClientConnection, *kinds: str) -> dict[str, Any]:
-    """The next message of these kinds; audio is `pcm`."""
-    async with asyncio.timeout(TIMEOUT_S):
-        while True:
-            data = await socket.recv()
-            told = {"type": "pcm"} if isinstance(data, bytes) else json.loads(data)
-            assert told["type"] != "error" or "error" in kinds, told
-            if told["type"] in kinds:
-                return dict(told)
 
 
 async def first_ready(stack: LocalStack) -> str:
@@ -65,7 +49,7 @@ async def test_a_stream_and_a_job_are_told_and_go_on_with_the_first_that_is_read
     """Both of one restart: it takes long to know that the last worker of a model is gone."""
     async with (
         httpx.AsyncClient(base_url=stack.url, timeout=TIMEOUT_S) as http,
-        connect(stack.url.replace("http", "ws") + "/v1/audio/speech/stream") as socket,
+        await Client.opened(stack.url) as client,
     ):
         path = f"/v1/audio/jobs/{(await http.post('/v1/audio/jobs', json=JOB)).json()['id']}"
 
@@ -81,18 +65,18 @@ async def test_a_stream_and_a_job_are_told_and_go_on_with_the_first_that_is_read
 
         begun = await reached(lambda card: card["progress"]["spoken"])
         assert begun["warning"] is None
-        await say(socket, "session.config", seed=5)
-        await say(socket, "input.text", text="The tide came in before dawn. ")
-        await until(socket, "pcm")
+        await client.send("session.config", seed=5)
+        await client.send("input.text", text="The tide came in before dawn. ")
+        await client.until("audio")
         await kill_both(stack)
-        await say(socket, "input.text", text="It was slow, and silver. ")
-        await say(socket, "input.done")
-        warning = await until(socket, "warning")
+        await client.send("input.text", text="It was slow, and silver. ")
+        await client.send("input.done")
+        warning = await client.until("warning")
         assert warning["warning"]["code"] == "unavailable"
         assert "talker" in warning["warning"]["message"]
         told = await reached(lambda card: card["warning"])
         assert (told["status"], told["warning"]["code"]) == ("running", "unavailable")
-        end = asyncio.create_task(until(socket, "audio.done"))
+        end = asyncio.create_task(client.until("audio.done"))
         name = await first_ready(stack)
         ready_s = time.monotonic()
         await more()

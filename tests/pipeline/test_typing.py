@@ -1,15 +1,14 @@
 """Sockets on which clients type, beside others that send whole texts."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
 
+from tests.native import Client
 from tests.stacks import until_metric
 
 T = TypeVar("T")
@@ -28,41 +27,19 @@ class Refused(Exception):
     """There is no room now; clients come again."""
 
 
-async def send(socket: ClientConnection, **message: object) -> None:
-    await socket.send(json.dumps(message))
-
-
-async def hear(socket: ClientConnection, samples: int | None = None) -> bytes:
-    """PCM as it comes: so many samples of it, or all until the request is over."""
-    heard = b""
-    async with asyncio.timeout(20):
-        async for message in socket:
-            if isinstance(message, bytes):
-                heard += message
-            elif json.loads(message)["type"] in ("audio.done", "error"):
-                if json.loads(message).get("error", {}).get("code") == "overloaded":
-                    raise Refused
-                assert json.loads(message)["type"] == "audio.done", message
-                return heard
-            if samples is not None and len(heard) >= 2 * samples:
-                return heard
-    raise AssertionError("the socket was closed")
-
-
-async def begin(url: str, seed: int) -> ClientConnection:
-    socket = await connect(url.replace("http", "ws", 1) + "/v1/audio/speech/stream")
-    await send(socket, type="session.config", seed=seed, response_format="pcm")
-    await send(socket, type="input.text", text=TEXT)
-    return socket
+async def heard(client: Client, kind: str) -> bytes:
+    """All PCM up to a message of this type, or to the next piece."""
+    told = await client.until(kind, "error")
+    if told["type"] == "error":
+        assert told["error"]["code"] == "overloaded"
+        raise Refused
+    return client.pcm
 
 
 async def said_at_once(url: str, seed: int) -> bytes:
-    socket = await begin(url, seed)
-    await send(socket, type="input.text", text=TEXT)
-    await send(socket, type="input.done")
-    heard = await hear(socket)
-    await socket.close()
-    return heard
+    async with await Client.opened(url) as client:
+        await client.say(TEXT, TEXT, seed=seed, response_format="pcm")
+        return await heard(client, "audio.done")
 
 
 async def taken(begun: Callable[[], Awaitable[T]]) -> T:
@@ -77,15 +54,17 @@ async def taken(begun: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(0.1)
 
 
-async def typing(url: str, seed: int) -> ClientConnection:
+async def typing(url: str, seed: int) -> Client:
     """Somebody who has heard the beginning of what is written so far."""
-    socket = await begin(url, seed)
+    client = await Client.opened(url)
+    await client.send("session.config", seed=seed, response_format="pcm")
+    await client.send("input.text", text=TEXT)
     try:
-        await hear(socket, 1)
+        await heard(client, "audio")
     except Refused:
-        await socket.close()
+        await client.socket.close()
         raise
-    return socket
+    return client
 
 
 async def parked(stack: Any, at_least: int) -> None:
@@ -101,7 +80,7 @@ async def test_six_sockets_on_which_somebody_types_leave_four_slots_to_others(st
     others = (taken(partial(said_at_once, stack.url, 100 + n)) for n in range(SLOTS))
     assert all(await asyncio.gather(*others))
     for one in typists:
-        await one.close()
+        await one.socket.close()
 
 
 @pytest.mark.slow
@@ -117,15 +96,13 @@ async def test_a_parked_stream_sounds_as_one_that_never_waited(
     stack: Any, victims: tuple[str, ...]
 ) -> None:
     whole = await said_at_once(stack.url, 7)
-    socket = await begin(stack.url, 7)
-    heard = await hear(socket, 1)
-    await parked(stack, 1)
-    for victim in victims:
-        stack.children[f"{victim}-1"].kill()
-    await send(socket, type="input.text", text=TEXT)
-    await send(socket, type="input.done")
-    heard += await hear(socket)
-    await socket.close()
-    same = np.frombuffer(heard, "<i2").astype(int), np.frombuffer(whole, "<i2").astype(int)
+    async with await typing(stack.url, 7) as client:
+        await parked(stack, 1)
+        for victim in victims:
+            stack.children[f"{victim}-1"].kill()
+        await client.send("input.text", text=TEXT)
+        await client.send("input.done")
+        found = await heard(client, "audio.done")
+    same = np.frombuffer(found, "<i2").astype(int), np.frombuffer(whole, "<i2").astype(int)
     assert len(same[0]) == len(same[1])
     assert np.abs(same[0] - same[1]).max() <= (1 if victims else 0)

@@ -49,6 +49,9 @@ _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 # process slower whenever another process wants the same core.
 _ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
+# From SIGTERM to SIGKILL.
+_GRACE_S: Final = 5.0
+
 log_ = structlog.get_logger(__name__)
 
 
@@ -94,7 +97,6 @@ class StackConfig:
     max_log_bytes: int | None = None
     slots: int | None = None
     start_timeout_s: float = 120.0
-    grace_s: float = 5.0
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
     environ: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -237,7 +239,7 @@ class LocalStack:
         """Stop in the order in which work flows, so that what is in work can finish."""
         for stage in (("gateway",), ("talker", "vocoder", "pair"), ("broker",)):
             stopping = [c for n, c in self.children.items() if n.split("-")[0] in stage]
-            await asyncio.gather(*(child.stop(self.config.grace_s) for child in stopping))
+            await asyncio.gather(*(child.stop(_GRACE_S) for child in stopping))
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -454,7 +456,7 @@ class LocalStack:
             self._left_out.setdefault(model, error.reason)
             log_.error("model.left_out", model=model, error=error.reason)
         needless = [child for n, child in self.children.items() if self._needless(n)]
-        await asyncio.gather(*(child.stop(self.config.grace_s) for child in needless))
+        await asyncio.gather(*(child.stop(_GRACE_S) for child in needless))
 
 
 async def _report_when_ready(child: Child) -> None:
