@@ -200,8 +200,9 @@ def speak(
             engine.feed("a", sequence(codec, start, stop))
         if stop == FRAMES:
             engine.finish("a")
-        # The work on a segment takes some steps of its own.
-        for _ in range(4 + (stop - start) // 8 + _steps(codec.spec)):
+        # The work on a segment takes some steps of its own, on several more.
+        segments = 1 + (stop - start) // 16
+        for _ in range(4 + (stop - start) // 8 + segments * _steps(codec.spec)):
             turn(engine)
         start = stop
         if stop == FRAMES:
