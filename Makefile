@@ -7,7 +7,8 @@
 # make fuzz               10,000 malformed requests and messages a protocol: ARGS=, COUNT=
 # make check              ruff, mypy --strict, import contract
 # make test-deploy        images and compose on this machine's container engine
-# make chaos              kill, stop and cut off processes: a table and build/chaos.json
+# make chaos              kill, stop and cut off processes: a table and build/chaos.json. Hours: each
+#                         fault 40 times; half an hour: ARGS="--runs 1 --streams 5"
 # make soak               5,000 requests of every kind, clients leaving: does anything grow or stay?
 # make test-book          100,000 words as one job, processes killed in it: ARGS="--words 1500"
 # make fleet              100 listeners on 27 processes, four of which die each minute: ARGS=
