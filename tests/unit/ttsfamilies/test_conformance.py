@@ -464,7 +464,7 @@ def test_a_poisoned_block_fails_its_own_stream_and_nobody_elses(depth: int) -> N
     expected = by_itself.open(request("fine", seed=3))
     by_itself.run()
     sick, fine = bench.open(request("sick")), bench.open(request("fine", seed=3))
-    for _ in range(12):
+    for _ in range(3):
         bench.engine.step()
     cache = runner._caches["backbone"]
     first = bench.engine._room.table("sick")[0] * 16

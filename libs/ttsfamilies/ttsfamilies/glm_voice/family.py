@@ -221,7 +221,7 @@ class GlmVoice(AnsweringModel):
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> GlmPrepared:
         known_voice(request.voice, (voice.id for voice in self.spec.voices))
-        return GlmPrepared(request, derived.turns, self._dialogue, self.spec.max_positions)
+        return GlmPrepared(request, derived.turns, self._dialogue, self.positions)
 
     def open(self, prepared: GlmPrepared) -> GlmStream:
         return GlmStream(prepared, self._dialogue)

@@ -208,7 +208,7 @@ class Orpheus(LanguageModel):
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> OrpheusPrepared:
         known_voice(request.voice, (voice.id for voice in self.spec.voices))
         not_cloning(request)
-        return OrpheusPrepared(request, self._tokenizer, self.spec.max_positions)
+        return OrpheusPrepared(request, self._tokenizer, self.positions)
 
     def open(self, prepared: OrpheusPrepared) -> OrpheusStream:
         return OrpheusStream(prepared)

@@ -32,6 +32,14 @@ def request(**changes: Any) -> SpeechRequest:
     return SpeechRequest("r", "m", **{"voice": "tara", "text": ""} | changes)
 
 
+def test_a_small_cache_makes_room_for_prompt_and_speech() -> None:
+    family = tiny()
+    (whole,) = family.prepare(request()).read([Text("Hello.")], final=True)
+    family.fit(56)
+    (found,) = family.prepare(request()).read([Text("Hello.")], final=True)
+    assert found.frames == (56 - len(found.ids)) // 7 < whole.frames
+
+
 def test_tokens_ask_for_whole_frames() -> None:
     for tokens, frames in ((2, 1), (21, 3), (27, 3), (10_000, 12)):
         asked = request(sampling=Sampling(max_new_tokens=tokens))
