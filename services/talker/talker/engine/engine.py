@@ -92,7 +92,6 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         # On a processor only what the thread itself ran says which width is cheapest.
         self._step_clock = time.thread_time if clock is time.monotonic else clock
         self._stepping_s = 0.0
-        self._busy = 0.0  # the share of real time that all streams need
         # Positions that listeners' streams will have taken, and that others hold.
         self._expected = self._yielding = 0
 
@@ -183,7 +182,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         rate, starved_s = self.spec.frame_rate_hz, self._limits.starved_s
         stream = Stream(prepared.request, model, rate, self._clock(), starved_s)
         stream.lag_frames = self.spec.lag_frames
-        stream.lacking = self._sizes.first(self._busy)  # until it has frames that may be due
+        stream.lacking = self._sizes.first(0.0)  # until it has frames that may be due
         stream.feed(units, final=final)
         return stream
 
@@ -342,7 +341,6 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         now = self._clock()
         heard = self._company.heard(self._slots, now)
         busy = self._contention.factor * self._pace.at(max(1, heard)) * self.spec.frame_rate_hz
-        self._busy = busy
         steps = median(self._step_s) * self.spec.frame_rate_hz if self._step_s else busy
         sizes = self._sizes.among(heard, steps)
         due = self._each(lambda stream: stream.due(sizes, now, busy))
