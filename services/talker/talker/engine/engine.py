@@ -226,7 +226,9 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
                 stream.begin_at(held, self._most(stream, now))
                 stream.sought = bool(prefix)
         if self._room.free_for(sum(stream.branches for stream in chosen)):
-            rounds = self._limits.rounds(len(chosen), self._rounds)
+            # A listener who may come at any moment waits for one round of jobs, not for several.
+            short = self._offline.expects(now) and any(stream.offline for stream in chosen)
+            rounds = 1 if short else self._limits.rounds(len(chosen), self._rounds)
             self._draft_lengths.widen(chosen, self._limits.positions, longest(), rounds)
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from talker.engine.draft_lengths import DraftLengths
 from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
 from tests.turning import turn
@@ -99,6 +100,22 @@ def test_steps_with_jobs_are_short_while_a_listener_is_expected_and_full_again_l
     turned.now = turned.ended["heard"] + TUNING.expected_s + 0.1
     turned.engine.step()
     assert {jobs_in(keys) for _, keys in turned.run_for(0.3)} == {JOBS}
+
+
+def test_jobs_step_by_step_while_a_listener_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(
+        DraftLengths, "widen", lambda _self, chosen, *rest: told.extend(rest[-1:] * bool(chosen))
+    )
+    turned = Turned(jobs=1)
+    turned.engine._rounds = 8
+    turned.run_for(0.1)
+    assert set(told) == {8}
+    turned.engine.expect()
+    turned.engine.step()
+    told.clear()
+    turned.run_for(2.0)
+    assert set(told) == {1}
 
 
 def test_what_jobs_cost_is_not_promised_to_listeners() -> None:
