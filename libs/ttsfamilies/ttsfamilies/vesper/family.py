@@ -151,8 +151,7 @@ class Vesper(TalkerModel):
                 *(_ENERGY_DRAW, sampling.energy_temperature, sampling.top_k, net.energy.norm.eps),
             )
         else:
-            state = {name: field for name, field in spec.state.items() if name != "begin"}
-            self.spec = replace(spec, state=state, width=1, rounds=1)
+            self.spec = replace(spec, width=1, rounds=1)
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
         self._paced = lru_cache(_REMEMBERED_PACES)(self._embed_pace)
 

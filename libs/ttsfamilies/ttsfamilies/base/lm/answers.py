@@ -46,7 +46,7 @@ def frame_of(ids: AnswerIds) -> dict[str, Field]:
     return {TOKEN: Field((), "i2", ids.codes)}
 
 
-class Asked(Protocol):
+class Answerable(Protocol):
     """A request whose answer is drawn so."""
 
     @property
@@ -64,7 +64,7 @@ class AnswerStream(LmStream):
 
     def __init__(
         self,
-        asked: Asked,
+        asked: Answerable,
         ids: AnswerIds,
         spelled: Callable[[Sequence[int]], bytes],
         rate_hz: float,
