@@ -30,8 +30,7 @@ from ttsfamilies.base.talker.base import Family
 from ttsfamilies.chatterbox.voices import loudness
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.talkers import load as load_talker
-from vocoder.engine.lead import Lead
-from vocoder.pcm import FULL_SCALE, gain_of, levelled, to_pcm
+from vocoder.pcm import FULL_SCALE, Lead, gain_of, levelled, to_pcm
 
 VOICE_DIR = Path(__file__).parents[2] / "voices" / "vesper"
 LOWER_DIR = VOICE_DIR / "nocturn"

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ttscommon.bus import AudioWriter, LogReader
+from ttscommon.bus import AudioWriter, Bus, LogReader
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.engine.stage_job import StageJob
+from ttscommon.wire import subjects
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import (
     AudioChunk,
@@ -25,8 +26,6 @@ from ttscommon.wire.messages import (
     Tensor,
     WordTime,
 )
-from ttscommon.wire.subjects import VOCODER
-from vocoder.codes import Codes
 from vocoder.engine.interface import SoundEngine
 from vocoder.engine.stream import DecodedAudio, Event, Resume, first_frame
 
@@ -34,6 +33,29 @@ from vocoder.engine.stream import DecodedAudio, Event, Resume, first_frame
 # or its text has not come. Such a listener has all of its credit in hand, and what it takes next is
 # half of it.
 PARK_S: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Reads the codes of a job, which rests meanwhile. None comes for `timeout_s`: none will."""
+
+    bus: Bus
+    job: Job
+    timeout_s: float
+
+    def read(self, frame: int = 0) -> LogReader:
+        """From a frame on; use as an async context manager."""
+        return self.bus.reader(subjects.CODES, self.job.request_id, frame)
+
+    async def next(self, codes: LogReader, timeout_s: float | None = None) -> Chunk | End | None:
+        """None if nothing comes in time."""
+        if (record := codes.at_hand()) is not None:
+            return record
+        try:
+            async with asyncio.timeout(timeout_s or self.timeout_s):
+                return await self.job.resting(anext(codes))
+        except TimeoutError:
+            return None
 
 
 class Unwanted:
@@ -223,7 +245,7 @@ class Decoding:
         if self._writer.position or not self._spent:
             return ()
         took_s = time.monotonic() - self._first_codes_s
-        return (*self._spent, Spent(VOCODER.name, took_s, took_s))
+        return (*self._spent, Spent(subjects.VOCODER.name, took_s, took_s))
 
     def _relayed(self) -> End:
         """The talker's End, at the end of the audio."""

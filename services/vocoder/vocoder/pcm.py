@@ -1,4 +1,4 @@
-"""Float samples to 16-bit ones: a voice's gain, and the one rounding that all parts use."""
+"""Float samples to 16-bit ones: a voice's gain, one rounding for all parts, silence in front."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from ttscommon.wire import parameters
 from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.fields import Arrays
 from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.codec.base import CodecSpec
 
 FULL_SCALE = 32768.0
 # Above the knee (-3 dB of full scale) peaks are bent, so that none is above the ceiling (-1 dB).
@@ -70,3 +72,38 @@ def to_pcm(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
     scaled = samples.astype(np.float64) * FULL_SCALE
     rounded = np.trunc(scaled + np.copysign(0.5, scaled))
     return np.clip(rounded, -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
+
+
+# Silence in front of a request's speech: found in its first samples, and told with all of them.
+#
+# It follows from the request's codes alone, like the samples: every vocoder that decodes its first
+# frame finds the same. It stays in the sound, so that samples go on following from frames; the
+# gateway leaves it out.
+
+
+_AUDIBLE: Final = 10.0 ** (-50.0 / 20.0) * FULL_SCALE
+# What is quiet right in front of a sound belongs to it.
+_ATTACK_S: Final = 0.003
+
+
+class Lead:
+    """samples: how many are silence in front, as far as it is known. listens: `hear` is to tell."""
+
+    def __init__(self, spec: CodecSpec, known: int = 0) -> None:
+        self.samples = known
+        self._silence = spec.silence
+        self._attack = round(_ATTACK_S * spec.sample_rate)
+        self._most = spec.samples_per_frame
+        self.listens = False
+
+    def begin(self, frames: Arrays) -> None:
+        """The request's first frames are decoded. A pause that it begins with was asked for."""
+        if self._silence and len(frames["codes"]):
+            self.listens = tuple(frames["codes"][0].tolist()) != self._silence
+
+    def hear(self, pcm: npt.NDArray[np.int16]) -> None:
+        """What came of what has been decoded, [samples] from the request's first one on."""
+        if self.listens and len(pcm):
+            loud = np.abs(pcm[: self._most].astype(np.int32)) > _AUDIBLE
+            quiet = int(loud.argmax()) if loud.any() else len(loud)
+            self.samples, self.listens = max(0, quiet - self._attack), False

@@ -17,8 +17,7 @@ from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, LogGone
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import End, Position
-from vocoder.codes import Codes
-from vocoder.decoding import Decoding, Late, Unwanted
+from vocoder.decoding import Codes, Decoding, Late, Unwanted
 from vocoder.engine.interface import SoundEngine
 from vocoder.engine.stream import Event, whole_length
 

@@ -14,12 +14,11 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import tensor_files
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.snake import Snake
 from ttscommon.engine.nn.weights import PAIRS, Shards, Source, filled, folded, named, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import CausalState, Tails, attended
-from ttsfamilies.base.codec.dac import CausalWave, Level
+from ttsfamilies.base.codec.dac import CausalWave, Level, Snake
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.windowed import causal_frames

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu, gelu, pad
 
-from ttscommon.engine.nn.dac import wave_encoder, wave_sources
 from ttscommon.engine.nn.decoder import dense_attention
 from ttscommon.engine.nn.weights import Source, filled, named, unfilled
+from ttsfamilies.base.codec.dac_encoder import wave_encoder, wave_sources
 from ttsfamilies.higgs_audio.sizes import (
     HiggsCodecSizes,
     HubertSizes,

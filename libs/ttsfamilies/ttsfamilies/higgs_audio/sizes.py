@@ -19,8 +19,8 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.codec_sizes import size_problems
-from ttscommon.engine.nn.snake import UNIT
 from ttscommon.engine.nn.weights import Shards, Tensors, relocated
+from ttsfamilies.base.codec.dac import UNIT
 
 KIND: Final = "higgs_audio_v2_tokenizer"
 # The third version's checkpoint holds the codec too, and says nothing of its sizes.

@@ -16,10 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.nn.snake import Snake, units, wide
 from ttscommon.engine.nn.weights import Shards, as_stored, filled, unfilled
 from ttscommon.wire.fields import Field
-from ttsfamilies.base.codec.dac import Level, upsampling, widths
+from ttsfamilies.base.codec.dac import Level, Snake, units, upsampling, wide, widths
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.windowed import (
     Noise,

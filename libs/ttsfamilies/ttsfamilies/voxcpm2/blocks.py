@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d
-from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
 from ttscommon.engine.nn.weights import PAIRS, Shards, Source, filled, folded, named, unfilled
-from ttsfamilies.base.codec.dac import causal_units
+from ttsfamilies.base.codec.dac import DILATIONS, KERNEL, Snake, causal_units
 from ttsfamilies.voxcpm2.facts import VaeSizes
 
 HEARS, SOUNDS = "encoder.", "decoder."

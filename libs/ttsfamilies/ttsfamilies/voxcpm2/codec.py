@@ -9,13 +9,12 @@ from typing import Final
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d
-from ttscommon.engine.nn.snake import KERNEL, Snake
 from ttscommon.engine.nn.weights import PAIRS, Source, filled, folded, named, unfilled
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import CausalState, Tails, convolved_state
-from ttsfamilies.base.codec.dac import UpsampleBlock
+from ttsfamilies.base.codec.dac import KERNEL, Snake, UpsampleBlock
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, UNIT, vae_shards

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import VOICES, CheckpointError
-from ttscommon.engine.nn.dac import DacEncoder, load_encoder
 from ttscommon.engine.nn.weights import Shards, Tensors, digest, filled, same, unfilled
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
+from ttsfamilies.base.codec.dac_encoder import DacEncoder, load_encoder
 from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.s3.speaker import FixedNorm
 from ttsfamilies.zonos.facts import CODEBOOKS, SAMPLE_RATE, SPEAKER

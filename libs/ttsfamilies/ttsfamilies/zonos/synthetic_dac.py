@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.codec_sizes import load_sizes
-from ttscommon.engine.nn.dac import DacEncoder, encoder_sources
+from ttsfamilies.base.codec.dac_encoder import DacEncoder, encoder_sources
 from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
 from ttsfamilies.base.synthetic.tensors import drawn_sound, save, shapes_of
 from ttsfamilies.zonos.codec import DacDecoder, sources

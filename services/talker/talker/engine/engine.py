@@ -11,11 +11,17 @@ from functools import partial
 from statistics import median
 from typing import Any, Final
 
-from talker.engine.company import Company
 from talker.engine.draft_lengths import DraftLengths
 from talker.engine.gauges import STAGE, Gauges
 from talker.engine.placement import CacheSpace
-from talker.engine.scheduler import Policy, StepLimits, candidates, online, positions
+from talker.engine.scheduler import (
+    Company,
+    Policy,
+    StepLimits,
+    candidates,
+    online,
+    positions,
+)
 from talker.engine.stream import ChunkReady, Stream
 from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.pace import Contention, RoundTimes

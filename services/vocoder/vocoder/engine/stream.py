@@ -20,9 +20,8 @@ from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows, silent
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec, CodecState, Decoded, Due, Work
-from vocoder.engine.lead import Lead
 from vocoder.engine.scheduler import Ready
-from vocoder.pcm import gain_of, levelled, to_pcm
+from vocoder.pcm import Lead, gain_of, levelled, to_pcm
 
 # A listener that has so much in hand loses nothing by a longer piece, and a piece costs every
 # process on its way the same whatever its length. Longer than a starved stream waits for its turn.

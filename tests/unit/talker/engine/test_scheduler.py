@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from talker.engine.company import Company
-from talker.engine.scheduler import POLICIES, StepLimits, offline, online
+from talker.engine.scheduler import POLICIES, Company, StepLimits, offline, online
 
 
 @dataclasses.dataclass(frozen=True)

@@ -66,7 +66,7 @@ class CodecSpec:
     `state_bytes`: what a stream's state takes for each of its frames, where that grows.
 
     `silence`: codes of a frame of the model's own silence, where it is known. What is quiet in
-    front of a request's speech is then not sent to its listener, see engine/lead.py.
+    front of a request's speech is then not sent to its listener, see vocoder/pcm.py.
 
     `tolerance`: by so many int16 steps may a stream's samples depend on cuts, batch and takeovers.
     0 is exact.

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.codec_sizes import DacSizes, load_sizes
-from ttscommon.engine.nn.snake import UNIT, Snake, units, wide
 from ttscommon.engine.nn.weights import Shards, Source, filled, named
+from ttsfamilies.base.codec.dac import UNIT, Snake, units, wide
 
 DECODES: Final = "decoder."
 
