@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -97,6 +98,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         self._running = False
         self._over = False
         self._blocked = False
+        self._turned_s = -math.inf
 
     @property
     def streams(self) -> int:
@@ -120,8 +122,13 @@ class Runtime(ABC, Generic[StreamT, EventT]):
 
     @property
     def wait_s(self) -> float:
-        """For how long that is, if none comes."""
-        return self._offline.wait_s(self._clock(), _IDLE_WAIT_S)
+        """For how long that is, if none comes.
+
+        Reckoned from when that turn began: what it found not yet due may be due by now, and then no
+        command tells so.
+        """
+        began = self._turned_s
+        return max(0.0, began + self._found_nothing(began) - self._clock())
 
     @property
     def slowed(self) -> float:
@@ -169,6 +176,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         """
         self._beat()
         self._take_commands(wait and self._blocked)
+        self._turned_s = self._clock()
         self._blocked = not self._turn()
         self._deliver()
 
@@ -177,6 +185,12 @@ class Runtime(ABC, Generic[StreamT, EventT]):
     @abstractmethod
     def _turn(self) -> bool:
         """Compute; False if there is nothing to do until a command comes."""
+
+    def _found_nothing(self, now: float) -> float:
+        """For how long a turn that began now and found nothing to do would find nothing, if no
+        command comes.
+        """
+        return self._offline.wait_s(now, _IDLE_WAIT_S)
 
     @abstractmethod
     def _freed(self, stream: StreamT) -> None:

@@ -106,10 +106,6 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         return super().idle and self._room.idle
 
     @property
-    def wait_s(self) -> float:
-        return self._company.wait_s(self._clock(), super().wait_s)
-
-    @property
     def step_seconds(self) -> dict[int, float]:
         """Seconds of a round by streams, prompts and rendering included: see RoundTimes. As long as
         it takes just now, beside whatever else the machine does.
@@ -390,6 +386,9 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         super()._finish(stream)
         now = self._clock()
         self._company.finished(stream, stream.slack_at(now), now)
+
+    def _found_nothing(self, now: float) -> float:
+        return self._company.wait_s(now, super()._found_nothing(now))
 
     def _freed(self, stream: Stream) -> None:
         self._room.free(stream.key)

@@ -176,6 +176,17 @@ def heard_alone(listeners: int, depth: int = 0) -> Turned:
     return turned
 
 
+def test_what_comes_due_while_a_turn_finds_nothing_is_not_waited_for() -> None:
+    turned = heard_alone(LIMITS.company)
+    turned.until(lambda: turned.engine.waits)
+    rest_s, said = turned.engine.wait_s, len(turned.steps)
+    assert 0.0 < rest_s < 1 / 25.0 / LIMITS.together_pace
+    turned.now += rest_s + 0.0001
+    assert turned.engine.wait_s == 0.0
+    turned.engine.step()
+    assert len(turned.steps) == said + 1
+
+
 def test_with_company_streams_that_are_well_supplied_share_steps() -> None:
     def steps(listeners: int, depth: int = 0) -> list[tuple[float, int]]:
         made = heard_alone(listeners, depth).steps
