@@ -146,7 +146,9 @@ class Fleet:
         account = call.account
         account.feed(samples, self.kernel.now)
         if account.chunks == FIRST_CHUNKS and account.min_slack_s is not None:
-            gateway.headroom.add(call.request.headroom_s, account.min_slack_s)
+            gateway.headroom.add(
+                call.request.headroom_s, account.first_chunk_s, account.min_slack_s
+            )
         if account.chunks == 1:
             self.publish(0.0, 0.0, lambda: self._tell_playback(call))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +43,7 @@ class PlaybackAccount:
         self.underrun_s = 0.0
         self.longest_underrun_s = 0.0
         self.min_slack_s: float | None = None
+        self.first_chunk_s = 0.0
         self.first_at_s: float | None = None
         self.ends_at_s = 0.0
 
@@ -65,6 +67,7 @@ class PlaybackAccount:
             raise ValueError("a chunk has at least one sample")
         if self.first_at_s is None:
             self.first_at_s = self.ends_at_s = now_s
+            self.first_chunk_s = samples / self.sample_rate
             arrival = Arrival(True, None, 0.0, now_s)
         else:
             arrival = self._judge(self.first_at_s, now_s)
@@ -101,6 +104,8 @@ _DEVIATION: Final = 1 / 8
 _DEVIATIONS: Final = 4.0
 # One stream says nothing of how they differ.
 _FIRST_DEVIATION_S: Final = 0.01
+# First chunks of which the shortest counts.
+_LATELY: Final = 16
 # Where so much is lacking, it is not the first chunk that is too short.
 _MOST_S: Final = 0.4
 FIRST_CHUNKS: Final = 4
@@ -108,29 +113,38 @@ FIRST_CHUNKS: Final = 4
 
 
 class Headroom:
-    """Adaptive playout (Ramjee and others, 1994): mean and deviation of what streams lacked lately.
+    """Adaptive playout (Ramjee and others, 1994): mean and deviation of what streams needed lately.
 
-    Until other chunks are there a listener has the sound of the first and nothing else. The least
-    that was left of it, known when FIRST_CHUNKS have come, says what the next stream's first chunk
-    should have more, whatever took the time: a stage, the broker, another program.
+    Until other chunks are there a listener has the sound of the first and nothing else. How much of
+    it had been used at the worst, known when FIRST_CHUNKS have come, says how long the next
+    stream's should be, whatever took the time: a stage, the broker, another program. First chunks
+    differ (whole windows come, silence in front is not sent): the next is taken for as short as any
+    of late would have been.
     """
 
     def __init__(self) -> None:
-        self._mean_s: float | None = None
-        self._deviation_s = 0.0
+        self._streams = 0
+        self._mean_s = self._deviation_s = 0.0
+        self._unasked_s: deque[float] = deque(maxlen=_LATELY)
 
     @property
     def seconds(self) -> float:
-        """For the next stream; 0 before anything is known."""
-        if self._mean_s is None:
+        """What the next stream's first chunk is to have more; 0 before anything is known."""
+        if not self._streams:
             return 0.0
-        return min(_MOST_S, max(0.0, self._mean_s + _DEVIATIONS * self._deviation_s))
+        needed_s = self._mean_s + _DEVIATIONS * self._deviation_s
+        return min(_MOST_S, max(0.0, needed_s - min(self._unasked_s)))
 
-    def add(self, given_s: float, slack_s: float) -> None:
-        """A stream was given `given_s` and had `slack_s` left at the least, negative in a gap."""
-        lacked_s = given_s - slack_s
-        if self._mean_s is None:
-            self._mean_s, self._deviation_s = lacked_s, _FIRST_DEVIATION_S
+    def add(self, given_s: float, first_s: float, slack_s: float) -> None:
+        """A stream whose first chunk was to have `given_s` more, and had `first_s` of sound, had
+        `slack_s` left at the least, negative in a gap.
+        """
+        self._unasked_s.append(first_s - given_s)
+        needed_s, self._streams = first_s - slack_s, self._streams + 1
+        if self._streams == 1:
+            self._mean_s, self._deviation_s = needed_s, _FIRST_DEVIATION_S
             return
-        self._deviation_s += _DEVIATION * (abs(lacked_s - self._mean_s) - self._deviation_s)
-        self._mean_s += _MEAN * (lacked_s - self._mean_s)
+        # Only those that needed more: one bad moment is not made worse by the good ones behind it.
+        if (more_s := needed_s - self._mean_s) > 0.0:
+            self._deviation_s += _DEVIATION * (more_s - self._deviation_s)
+        self._mean_s += max(_MEAN, 1.0 / self._streams) * more_s

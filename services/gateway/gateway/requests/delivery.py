@@ -122,10 +122,11 @@ class ListenerDelivery:
             metrics.rtf.labels(self._source.spec.model.name).observe(rtf)
 
     def _learn(self, account: PlaybackAccount) -> None:
-        """Learn what its first chunks lacked, unless they waited for its text."""
+        """Learn what its first chunks needed, unless they waited for its text."""
         source, slack_s = self._source, account.min_slack_s
         if source.fresh and source.text is None and not source.rows and slack_s is not None:
-            self._headroom.add(self._given_s, source.spec.stretch * slack_s)
+            first_s, left_s = (source.spec.stretch * s for s in (account.first_chunk_s, slack_s))
+            self._headroom.add(self._given_s, first_s, left_s)
             metrics, model = self._services.metrics, source.spec.model.name
             metrics.headroom.labels(model).set(self._headroom.seconds)
 

@@ -97,7 +97,7 @@ def test_nothing_is_asked_for_before_anything_is_known_or_while_chunks_come_in_t
     headroom = Headroom()
     assert headroom.seconds == 0.0
     for _ in range(50):
-        headroom.add(0.0, 0.08)
+        headroom.add(0.0, 0.1, 0.08)
     assert headroom.seconds == 0.0
 
 
@@ -108,24 +108,41 @@ def test_streams_that_lack_sound_come_to_have_enough(delay_s: float) -> None:
     for _ in range(400):
         given_s = headroom.seconds
         slack_s = 0.07 + given_s - delay_s * dice.uniform(0.7, 1.3)
-        headroom.add(given_s, slack_s)
+        headroom.add(given_s, 0.07 + given_s, slack_s)
         slacks.append(slack_s)
     assert min(slacks[50:]) > 0.0
     assert headroom.seconds < 2.0 * delay_s
 
 
+def test_a_first_chunk_that_is_longer_than_asked_for_is_no_sign_of_late_ones() -> None:
+    """As where frames come in windows, or a voice begins with silence that is not sent."""
+    dice, headroom = Random(1), Headroom()
+    for _ in range(200):
+        first_s = 0.15 + dice.choice((0.0, 0.3)) + headroom.seconds
+        headroom.add(headroom.seconds, first_s, first_s - dice.uniform(0.02, 0.05))
+        assert headroom.seconds == 0.0
+
+
+def test_the_shortest_first_chunk_of_late_is_what_there_is() -> None:
+    headroom, needed_s = Headroom(), 0.2
+    for n in range(100):
+        first_s = (0.4 if n % 8 else 0.1) + headroom.seconds
+        headroom.add(headroom.seconds, first_s, first_s - needed_s)
+        assert headroom.seconds > needed_s - 0.1
+
+
 def test_it_goes_when_the_trouble_has_gone() -> None:
     headroom = Headroom()
     for _ in range(20):
-        headroom.add(headroom.seconds, headroom.seconds - 0.1)
+        headroom.add(headroom.seconds, headroom.seconds + 0.1, headroom.seconds - 0.1)
     assert headroom.seconds > 0.1
     for _ in range(120):
-        headroom.add(headroom.seconds, headroom.seconds + 0.08)
+        headroom.add(headroom.seconds, headroom.seconds + 0.1, headroom.seconds + 0.08)
     assert headroom.seconds == 0.0
 
 
 def test_a_machine_that_cannot_keep_up_does_not_make_first_sounds_later_without_end() -> None:
     headroom = Headroom()
     for _ in range(50):
-        headroom.add(headroom.seconds, -3.0)
+        headroom.add(headroom.seconds, headroom.seconds + 0.1, -3.0)
     assert headroom.seconds == 0.4
