@@ -14,6 +14,7 @@ from talker.engine.sizing import Memory, kv_blocks
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.lazy import keep_memory
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.startup import Startup
 from ttscommon.wire.fields import rows
@@ -85,6 +86,7 @@ def read_family(settings: TalkerSettings, startup: Startup | None = None) -> Fam
         from ttsfamilies.talkers import load
 
     torch.set_num_threads(settings.threads)
+    keep_memory()
     with startup.part("load"):
         family = load(
             settings.model,

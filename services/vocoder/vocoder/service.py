@@ -10,6 +10,7 @@ from functools import partial
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.worker import Handler, Job
 from ttscommon.engine.interface import Build
+from ttscommon.engine.lazy import keep_memory
 from ttscommon.engine.stage import serve_stage
 from ttscommon.engine.stage_job import EventRouter, ending
 from ttscommon.process.metrics import Metrics
@@ -79,6 +80,7 @@ def load_codec(settings: VocoderSettings, startup: Startup | None = None) -> Cod
         from ttsfamilies.codecs import load
 
     torch.set_num_threads(settings.threads)
+    keep_memory()
     with startup.part("load"):
         codec = load(
             settings.model,

@@ -27,7 +27,7 @@ from ttsfamilies.base.codec.windowed import (
     SentenceStream,
     left_context,
 )
-from ttsfamilies.piper.voice import HOP, PiperConfig, PiperVoice
+from ttsfamilies.piper.voice import HOP, WINDOWS, PiperConfig, PiperVoice
 
 _OTHERS: Final = ("enc_p.", "dp.", "flow.")
 
@@ -101,7 +101,7 @@ def load(name: str, place: Path, how: CodecOptions = ON_CPU) -> PiperCodec:
 class PiperCodec(SentenceCodec[Speaker]):
     """A loaded generator. speakers: what it is told of each, [speakers, channels, 1]."""
 
-    field = "z"
+    field, pieces = "z", WINDOWS
 
     def __init__(
         self, name: str, config: PiperConfig, net: Generator, speakers: Tensor | None

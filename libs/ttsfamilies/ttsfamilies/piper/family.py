@@ -52,10 +52,9 @@ from ttsfamilies.piper.request import (
     frame_of,
     parameters_of,
 )
-from ttsfamilies.piper.voice import HOP, PiperConfig, PiperVoice, config_of, load_net
+from ttsfamilies.piper.voice import HOP, WINDOWS, PiperConfig, PiperVoice, config_of, load_net
 
-_GRID: Final = Grid((20, 28, 48, 96, 160))
-"""The first is what the generator holds back and a little sound; a long one computes less twice."""
+_GRID: Final = Grid(WINDOWS)
 _DEVICE_GRID: Final = Grid((32,))
 _MOST_FRAMES_OF_ID: Final = 1000
 _MOST_POSITIONS: Final = 1 << 22

@@ -22,6 +22,10 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.piper.net import Durations, Encoder, Flow, PriorEncoder, Vits
 
 HOP: Final = 256
+WINDOWS: Final = 20, 28, 48, 96, 160
+"""Frames that a processor makes of a sentence at once. The first is what the generator holds back
+and a little sound; a long one computes less twice.
+"""
 _CONVOLUTIONS: Final = ("Conv", "ConvTranspose")
 _PARTS: Final = ("enc_p.", "dp.", "flow.", "dec.", "emb_g.")
 _TABLES: Final = {"/enc_p/emb/Gather": "enc_p.emb.weight", "/emb_g/Gather": "emb_g.weight"}

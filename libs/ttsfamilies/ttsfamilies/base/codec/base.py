@@ -328,6 +328,11 @@ class Codec(ABC):
             self.measure(streams, frames)
         self.measured_step_s = {shape: self.measure(*shape) for shape in shapes}
 
+    def asked(self) -> SpeechRequest:
+        """A request to measure with."""
+        voice = self.spec.voices[0].id if self.spec.voices else ""
+        return SpeechRequest("measure", self.spec.name, voice, "")
+
     def example(self, request: SpeechRequest) -> CodecState:
         """A state to measure with, which has its conditions."""
         return self.open(request)
@@ -343,9 +348,7 @@ class Codec(ABC):
 
         What prepares the frames is included.
         """
-        voice = self.spec.voices[0].id if self.spec.voices else ""
-        request = SpeechRequest("measure", self.spec.name, voice, "")
-        states = [self.example(request) for _ in range(streams)]
+        states = [self.example(self.asked()) for _ in range(streams)]
         told, whole = self.example_frames(frames), self.spec.prepares
         started = clock()
         self.decode([Work(state, told, final=whole) for state in states])

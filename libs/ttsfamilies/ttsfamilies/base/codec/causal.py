@@ -256,10 +256,17 @@ class StreamContext:
     def _behind(self, x: Tensor, silent: int) -> Tensor:
         if self._old is None:
             return pad(x, (silent, 0)) if silent else x
-        return torch.cat((next(self._old), x), -1)
+        return _joined(next(self._old), x)
 
     def _keep(self, x: Tensor, begin: int) -> None:
         self.kept.append(x[..., begin:].clone(memory_format=torch.channels_last))
+
+
+def _joined(*parts: Tensor) -> Tensor:
+    """One behind the other, each [1, channels, 1, steps], as rows of steps: these are contiguous,
+    and pictures of which the channels come last are copied number by number.
+    """
+    return torch.cat([part[0, :, 0].T for part in parts]).T[None, :, None]
 
 
 def reach_of(conv: nn.Conv2d) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu
+from torch.nn.functional import leaky_relu, leaky_relu_
 
 from ttsfamilies.base.codec.causal import StreamContext, convolved, reach_of
 
@@ -110,7 +110,7 @@ def _added(x: Tensor, convs: Sequence[nn.Module], context: StreamContext) -> Ten
     found = x
     for conv in convs:
         assert isinstance(conv, nn.Conv2d)
-        found = convolved(conv, leaky_relu(context.around(found, reach_of(conv)), _SLOPE))
+        found = convolved(conv, leaky_relu_(context.around(found, reach_of(conv)), _SLOPE))
     x, found = context.in_step((x, found))
     return found.add_(x)
 
@@ -138,11 +138,13 @@ class Generator(nn.Module):
         count = len(self.resblocks) // len(self.ups)
         for index, up in enumerate(self.ups):
             assert isinstance(up, nn.ConvTranspose2d)
-            x = context.upsampled(up, leaky_relu(x, _SLOPE))
+            x = context.upsampled(up, leaky_relu_(x, _SLOPE))
             blocks = self.resblocks[index * count : (index + 1) * count]
             first, *others = context.in_step([block(x, context) for block in blocks])
-            x = sum(others, first) / count
-        return torch.tanh(_first(self.conv_post, leaky_relu(x, _LAST_SLOPE), context))[0, 0, 0]
+            for other in others:
+                first.add_(other)
+            x = first.div_(count)
+        return torch.tanh_(_first(self.conv_post, leaky_relu(x, _LAST_SLOPE), context))[0, 0, 0]
 
 
 def _first(conv: nn.Module, x: Tensor, context: StreamContext) -> Tensor:

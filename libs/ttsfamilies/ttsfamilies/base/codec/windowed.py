@@ -254,10 +254,20 @@ class SentenceStream(Generic[T]):
 
 
 class SentenceCodec(Codec, Generic[T]):
-    """field: of a frame, [values] each. device: where its network is."""
+    """field: of a frame, [values] each. device: where its network is. pieces: in which a sentence's
+    frames come, as far as that is known: sizes that are new take longer.
+    """
 
     field: str
     device: torch.device
+    pieces: Sequence[int] = ()
+
+    def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
+        super().warm_up(shapes)
+        state = self.example(self.asked())
+        for count in self.pieces:
+            self.decode([Work(state, self.example_frames(count), final=False)])
+        self.close(state)
 
     @abstractmethod
     def advance(
