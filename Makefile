@@ -98,13 +98,16 @@ $(CLIENTS)/litellm/.installed $(CLIENTS)/openai-agents/.installed $(CLIENTS)/ope
 	@touch $@
 
 $(CLIENTS)/wyoming-openai/.installed: NEEDS := $(PYTHON312)
+$(CLIENTS)/wyoming-openai/.installed: OLDEST := 3.12
 $(CLIENTS)/home-assistant/.installed: NEEDS := $(PYTHON313)
+$(CLIENTS)/home-assistant/.installed: OLDEST := 3.13.2
 $(CLIENTS)/wyoming-openai/.installed $(CLIENTS)/home-assistant/.installed: \
   $(CLIENTS)/%/.installed: tests/clients/%.txt | $(CLIENTS)/.installed
 	mkdir -p $(@D)
-	if $(NEEDS) --version; then $(NEEDS) -m venv $(@D) \
+	if $(NEEDS) -c 'import sys; sys.exit(sys.version_info < (*map(int, "$(OLDEST)".split(".")),))'; \
+	then $(NEEDS) -m venv $(@D) \
 	  && $(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<; \
-	else echo "$* is left out: it needs $(NEEDS)"; fi
+	else echo "$* is left out: it needs Python $(OLDEST) or newer"; fi
 	@touch $@
 
 $(CLIENTS)/node/.installed: tests/clients/node/package-lock.json | $(CLIENTS)/.installed
