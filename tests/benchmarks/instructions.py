@@ -26,6 +26,7 @@ from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.talker.streams import Taken
 from vocoder.engine import stream as vocoding
 from vocoder.service import build_engine as build_vocoder
 from vocoder.settings import VocoderSettings
@@ -68,8 +69,8 @@ class Speaking:
 
     def _on_frames(self, events: Sequence[tuple[str, talking.Event]]) -> None:
         for key, event in events:
-            if isinstance(event, talking.ChunkReady):
-                self._vocoder.feed(key, event.arrays)
+            if isinstance(event, Taken):
+                self._vocoder.feed(key, event.frames)
                 self._talker.acknowledge(key)
             elif isinstance(event, Finished | Failed):
                 self._vocoder.finish(key)

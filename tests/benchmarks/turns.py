@@ -18,12 +18,12 @@ import numpy as np
 from antiphon_bench.stats import percentile
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import Event
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.talker.streams import Results, Row
+from ttsfamilies.base.talker.streams import Results, Row, Taken
 from ttsfamilies.fake import CODEBOOKS
 from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 
@@ -114,7 +114,7 @@ def opened(streams: int, turns: int, depth: int) -> Engine:
 
     def acknowledge(events: Sequence[tuple[str, Event]]) -> None:
         for key, event in events:
-            if isinstance(event, ChunkReady):
+            if isinstance(event, Taken):
                 engine.acknowledge(key)
 
     engine.listen(acknowledge)

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from talker.engine.engine import Engine
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import Event
 from tests.parity.subject import C, Subject
 from ttscommon.engine.runtime import Failed
 from ttscommon.process.metrics import Metrics
@@ -20,6 +20,7 @@ from ttscommon.wire.fields import Arrays, Derived, concatenate, cut, rows
 from ttscommon.wire.pieces import Piece, Text
 from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.streams import Taken
 
 SLOTS: Final = 16
 # Of late text, in characters a step.
@@ -61,8 +62,8 @@ class Run(Generic[C]):
 
     def _listen(self, events: Sequence[tuple[str, Event]]) -> None:
         for key, event in events:
-            if isinstance(event, ChunkReady):
-                self._chunks[key].append(event.arrays)
+            if isinstance(event, Taken):
+                self._chunks[key].append(event.frames)
                 self.engine.acknowledge(key)
                 continue
             self._running.discard(key)

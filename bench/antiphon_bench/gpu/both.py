@@ -14,7 +14,6 @@ import numpy as np
 from antiphon_bench.gpu.records import Point
 from talker.engine.engine import Engine as Talker
 from talker.engine.scheduler import StepLimits, offline
-from talker.engine.stream import ChunkReady
 from talker.engine.stream import Event as TalkerEvent
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.engine.runtime import Failed, Finished
@@ -24,7 +23,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.codec.stateful import StatefulCodec
 from ttsfamilies.base.runners.device_runner import DeviceRunner, Ticket
-from ttsfamilies.base.talker.streams import Results, Row
+from ttsfamilies.base.talker.streams import Results, Row, Taken
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from vocoder.engine.engine import Engine as Vocoder
 from vocoder.engine.stream import DecodedAudio
@@ -127,8 +126,8 @@ class Both:
 
     def _framed(self, events: Sequence[tuple[str, TalkerEvent]]) -> None:
         for key, event in events:
-            if isinstance(event, ChunkReady):
-                self._vocoder.feed(key, event.arrays)
+            if isinstance(event, Taken):
+                self._vocoder.feed(key, event.frames)
                 self._talker.acknowledge(key)
             elif isinstance(event, Failed):
                 self._ended.put((key, event.error))
@@ -237,7 +236,7 @@ def _opened(
 
     def acknowledge(events: Sequence[tuple[str, TalkerEvent]]) -> None:
         for key, event in events:
-            if isinstance(event, ChunkReady):
+            if isinstance(event, Taken):
                 engine.acknowledge(key)
 
     engine.listen(acknowledge)

@@ -13,10 +13,10 @@ from antiphon_bench.plan.gateways import Call, World
 from antiphon_bench.plan.kernel import Node
 from antiphon_bench.plan.models import SAMPLES, frames_of
 from antiphon_bench.plan.workers import Worker
-from talker.engine.stream import ChunkReady
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import StageName
+from ttsfamilies.base.talker.streams import Taken
 from ttsfamilies.fake.talker import FakePrepared
 from vocoder.engine.stream import DecodedAudio
 
@@ -106,7 +106,7 @@ class StageSide(ABC):
             worker.playback(call.key, self._fleet.kernel.now if first_s is None else first_s)
 
     def _on_event(
-        self, worker: Worker, key: str, event: ChunkReady | DecodedAudio | Finished | Failed
+        self, worker: Worker, key: str, event: Taken | DecodedAudio | Finished | Failed
     ) -> None:
         """An event of an engine. Raises PlanError."""
         call = self._fleet.calls.get(key)
@@ -119,7 +119,7 @@ class StageSide(ABC):
         if isinstance(event, Finished):
             worker.edge.serve(self._edge.request_s / 2, partial(self._made, call, worker, 0))
             return
-        made = event.arrays["codes"] if isinstance(event, ChunkReady) else event.pcm
+        made = event.frames["codes"] if isinstance(event, Taken) else event.pcm
         if count := len(made):
             work_s = self._edge.sound_s * self._fleet.seconds(count / self.per_frame)
             worker.edge.serve(work_s, partial(self._made, call, worker, count))

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from talker.engine.engine import Engine
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import Event
 from ttscommon.engine.runtime import Failed
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.fields import Array, Arrays, Derived, concatenate
 from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
 from ttscommon.wire.pieces import unmarked
 from ttsfamilies.base.talker.base import check
-from ttsfamilies.base.talker.streams import CutShort
+from ttsfamilies.base.talker.streams import CutShort, Taken
 
 
 @dataclass
@@ -93,8 +93,8 @@ def _hear(
     events: Sequence[tuple[str, Event]],
 ) -> None:
     for key, event in events:
-        if isinstance(event, ChunkReady):
-            spoken[key].chunks.append(event.arrays)
+        if isinstance(event, Taken):
+            spoken[key].chunks.append(event.frames)
             spoken[key].words.extend(event.words)
             spoken[key].said.extend(event.said)
             engine.acknowledge(key)

@@ -12,7 +12,7 @@ import structlog
 
 from talker.adapters import Adapters
 from talker.engine.interface import SpeechEngine
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import Event
 from talker.text_feed import ReadingTurns, TextFeed, TextTiming, next_unit
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.references import References
@@ -27,7 +27,7 @@ from ttscommon.wire.fields import Arrays, Derived, concatenate
 from ttscommon.wire.messages import CodecChunk, End, Spent, Tensor
 from ttscommon.wire.pieces import unmarked
 from ttsfamilies.base.talker.base import Prepared, check
-from ttsfamilies.base.talker.streams import CutShort
+from ttsfamilies.base.talker.streams import CutShort, Taken
 
 # Encoding half a minute of sound, beside the speech of other streams.
 _DERIVE_TIMEOUT_S: Final = 120.0
@@ -178,10 +178,10 @@ class TalkJob:
         cut_short: CutShort | None = None
         while True:
             match event := await events.get():
-                case ChunkReady(arrays, words, prefill, said):
+                case Taken(frames, words, said, prefill):
                     if prefill is not None:
                         tracing.phase("prefill", *prefill)
-                    tensors = {name: Tensor.of(array) for name, array in arrays.items()}
+                    tensors = {name: Tensor.of(array) for name, array in frames.items()}
                     spent = () if self._writer.position else (self._spent(),)
                     at = self._writer.position
                     chunk = CodecChunk(self._key, at, tensors, words, spent, said=said)

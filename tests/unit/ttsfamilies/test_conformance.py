@@ -21,7 +21,7 @@ import pytest
 from talker.engine.draft_lengths import DraftLengths
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import Event
 from tests.late import Late
 from tests.unit.ttsfamilies.chatterbox.tiny import tiny as chatterbox
 from tests.unit.ttsfamilies.cosyvoice.tiny import tiny as cosyvoice
@@ -55,7 +55,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.runners.torch_runner import TorchRunner
 from ttsfamilies.base.talker.base import Family, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
-from ttsfamilies.base.talker.streams import CutShort
+from ttsfamilies.base.talker.streams import CutShort, Taken
 from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 from ttsfamilies.orpheus.family import Orpheus
 
@@ -172,8 +172,8 @@ class Bench:
     def _listen(self, events: Sequence[tuple[str, Event]]) -> None:
         for key, event in events:
             heard = self.heard[key]
-            if isinstance(event, ChunkReady):
-                heard.chunks.append(event.arrays)
+            if isinstance(event, Taken):
+                heard.chunks.append(event.frames)
                 heard.words.extend(event.words)
                 self.engine.acknowledge(key)
             elif isinstance(event, CutShort):

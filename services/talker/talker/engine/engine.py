@@ -22,7 +22,7 @@ from talker.engine.scheduler import (
     online,
     positions,
 )
-from talker.engine.stream import ChunkReady, Stream
+from talker.engine.stream import Stream
 from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.pace import Contention, RoundTimes
 from ttscommon.engine.runtime import Runtime
@@ -33,7 +33,7 @@ from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.chunker import ChunkSizes
 from ttsfamilies.base.talker.parts import Parts
-from ttsfamilies.base.talker.streams import CutShort, Results, Row, Runner
+from ttsfamilies.base.talker.streams import CutShort, Results, Row, Runner, Taken
 
 _LIMITS: Final = StepLimits()
 _STEPS_KEPT: Final = 8
@@ -43,7 +43,7 @@ _FEW, _CALM = 4, 0.5
 Launched = tuple[Stream, Row, int]
 
 
-class Engine(Runtime[Stream, ChunkReady | CutShort]):
+class Engine(Runtime[Stream, Taken | CutShort]):
     """Runs one model for many streams. Public methods may be called from any thread."""
 
     def __init__(
@@ -151,7 +151,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._put(lambda: self._offline.coming(self._clock()))
 
     def acknowledge(self, key: str) -> None:
-        """A ChunkReady was taken over by the bus; a stream far ahead of that pauses."""
+        """A chunk was taken over by the bus; a stream far ahead of that pauses."""
         self._put(lambda: self._with(key, Stream.acknowledge))
 
     def park(self, key: str, then: Callable[[bool], object]) -> None:
@@ -358,21 +358,21 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
                 self._finish(stream)
 
     def _send(self, cuts: dict[Stream, int]) -> None:
-        taken = [(s, *given) for s, given in self._each(lambda s: s.model.take(cuts[s]), cuts)]
+        taken = self._each(lambda stream: stream.model.take(cuts[stream]), cuts)
         rendered, failed = launch_bisected(taken, self._render)
         self._fail_all(failed)
         now = self._clock()
         for part, arrays in rendered:
             at = 0
-            for stream, raw, words, said in part:
-                count = rows(raw)
-                chunk = ChunkReady(cut(arrays, at, at + count), words, stream.prefill, said)
-                self._emit(stream.key, chunk)
+            for stream, raw in part:
+                count = rows(raw.frames)
+                frames = cut(arrays, at, at + count)
+                self._emit(stream.key, raw._replace(frames=frames, prefill=stream.prefill))
                 at += count
                 self._gauges.chunk(stream, count, now)
 
-    def _render(self, taken: Sequence[tuple[Stream, Arrays, Any, Any]]) -> Arrays:
-        raw = concatenate([raw for _, raw, *_ in taken])
+    def _render(self, taken: Sequence[tuple[Stream, Taken]]) -> Arrays:
+        raw = concatenate([raw.frames for _, raw in taken])
         if not self.spec.renders:
             return raw
         rendered = self._runner.render(raw)

@@ -10,10 +10,10 @@ from typing import Any, Final
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays, rows
-from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
+from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.chunker import ChunkSizes
 from ttsfamilies.base.talker.parts import Parts
-from ttsfamilies.base.talker.streams import Caught, CutShort, Plan
+from ttsfamilies.base.talker.streams import Caught, CutShort, Plan, Taken
 
 UNACKNOWLEDGED_CHUNKS: Final = 8
 # A family that can do without late text does so when the listener has no more than this.
@@ -25,21 +25,7 @@ PATIENT_S: Final = 0.5
 OFFLINE_SLACK_S: Final = 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkReady:
-    """Frames for the bus, arrays of one row a frame.
-
-    prefill: when the first launch of the stream began and when its prompt was computed, by the
-    engine's clock; in the first chunk only.
-    """
-
-    arrays: Arrays
-    words: tuple[WordTime, ...]
-    prefill: tuple[float, float] | None = None
-    said: tuple[SaidText, ...] = ()
-
-
-Event = ChunkReady | CutShort | Finished | Failed
+Event = Taken | CutShort | Finished | Failed
 
 
 @dataclass(eq=False, slots=True)
@@ -293,7 +279,7 @@ class Stream:
 
     @property
     def prefill(self) -> tuple[float, float] | None:
-        """See ChunkReady; None once a chunk was sent."""
+        """See Taken; None once a chunk was sent."""
         if self.sent_chunks or self.launched_s is None or self.prefilled_s is None:
             return None
         return self.launched_s, self.prefilled_s

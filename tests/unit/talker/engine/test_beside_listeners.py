@@ -10,11 +10,12 @@ import pytest
 
 from talker.engine.draft_lengths import DraftLengths
 from talker.engine.scheduler import StepLimits
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import Event
 from tests.turning import turn
 from tests.unit.talker.engine.test_engine import Driven, expected
 from ttscommon.engine.slots import OfflineTuning
 from ttscommon.wire.requests import OFFLINE
+from ttsfamilies.base.talker.streams import Taken
 from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 
 TUNING, LIMITS = OfflineTuning(), StepLimits(company=4)
@@ -63,7 +64,7 @@ class Turned(Driven):
     def hear(self, events: Sequence[tuple[str, Event]]) -> None:
         super().hear(events)
         for key, event in events:
-            heard = self.first_s if isinstance(event, ChunkReady) else self.ended
+            heard = self.first_s if isinstance(event, Taken) else self.ended
             heard.setdefault(key, self.now)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from talker.engine.draft_lengths import DraftLengths
 from talker.engine.engine import Engine
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import Event
 from tests.waits import TIMEOUT_S
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.pace import Contention
@@ -108,7 +108,7 @@ class Driven:
     def hear(self, events: Sequence[tuple[str, Event]]) -> None:
         for key, event in events:
             self.events[key].append(event)
-            if not isinstance(event, ChunkReady):
+            if not isinstance(event, Taken):
                 self.over[key].set()
             elif key not in self.deaf:
                 self.engine.acknowledge(key)
@@ -140,7 +140,7 @@ class Driven:
             assert self.engine.idle
 
     def codes(self, name: str) -> list[list[int]]:
-        chunks = [e.arrays["codes"] for e in self.events[name] if isinstance(e, ChunkReady)]
+        chunks = [e.frames["codes"] for e in self.events[name] if isinstance(e, Taken)]
         return [row.tolist() for chunk in chunks for row in chunk]
 
     def error(self, name: str) -> Exception:
@@ -280,7 +280,7 @@ def test_the_first_chunk_says_when_its_prompt_was_computed() -> None:
     driven = timed(StepCurve(0.02, 0.0, 0.03))
     driven.open("a")
     driven.run()
-    first, *others = [event for event in driven.events["a"] if isinstance(event, ChunkReady)]
+    first, *others = [event for event in driven.events["a"] if isinstance(event, Taken)]
     assert first.prefill == pytest.approx((100.0, 100.05))
     assert {chunk.prefill for chunk in others} == {None}
 
@@ -351,6 +351,6 @@ def test_a_first_chunk_has_the_headroom_that_its_request_asks_for() -> None:
         driven.open(name, headroom_s=headroom_s)
         driven.run(name)
         first = driven.events[name][0]
-        assert isinstance(first, ChunkReady)
-        frames.append(len(first.arrays["codes"]))
+        assert isinstance(first, Taken)
+        frames.append(len(first.frames["codes"]))
     assert frames == [2, 5]

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import Event
 from tests.unit.talker.engine.test_engine import Driven, expected
 from tests.unit.ttsfamilies.fish_s2.tiny import parts as fish_s2
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.lm.turns import EncodedTurn
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
-from ttsfamilies.base.talker.streams import Row
+from ttsfamilies.base.talker.streams import Row, Taken
 from ttsfamilies.fake.talker import FakeModel, FakeRunner, FakeStream, Manner, StepCurve
 from ttsfamilies.fish_s2.family import FishS2
 
@@ -84,7 +84,7 @@ class Watched(Driven):
         self.engine.step()
 
     def spoken(self, name: str) -> list[Event]:
-        return [event for event in self.events[name] if isinstance(event, ChunkReady)]
+        return [event for event in self.events[name] if isinstance(event, Taken)]
 
     def parts_of(self, name: str) -> list[int]:
         """Launches that have a part of the stream's prompt."""

@@ -18,7 +18,7 @@ import pytest
 
 from talker.engine.draft_lengths import DraftLengths
 from talker.engine.scheduler import POLICIES, StepLimits
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import Event
 from tests.turning import turn
 from tests.unit.talker.engine.test_engine import Driven
 from ttscommon.engine.runtime import Finished
@@ -27,6 +27,7 @@ from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
+from ttsfamilies.base.talker.streams import Taken
 from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve, fake_frames
 
 SCHEDULES = int(os.environ.get("ANTIPHON_SCHEDULES", "100"))
@@ -116,8 +117,8 @@ class Schedule(Driven):
         for key, event in events:
             request = self.requests[key]
             assert not request.ends, "nothing follows an end"
-            if isinstance(event, ChunkReady):
-                request.heard.append(event.arrays["codes"])
+            if isinstance(event, Taken):
+                request.heard.append(event.frames["codes"])
                 self.unacknowledged.append(key)
             else:
                 request.ends.append(event)

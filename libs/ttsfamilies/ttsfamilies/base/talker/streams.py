@@ -109,11 +109,17 @@ class CutShort:
 
 
 class Taken(NamedTuple):
-    """Raw frames, the words that end in them, and text that the model said with them."""
+    """Frames that leave their stream, the words that end in them, and text that the model said with
+    them: raw frames as a family gives them, rendered ones as its engine does.
+
+    prefill: when the first launch of the stream began and when its prompt was computed, by the
+    engine's clock; in the first chunk only.
+    """
 
     frames: Arrays
     words: tuple[WordTime, ...] = ()
     said: tuple[SaidText, ...] = ()
+    prefill: tuple[float, float] | None = None
 
 
 class Progress(NamedTuple):
