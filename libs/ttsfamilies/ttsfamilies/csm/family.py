@@ -23,7 +23,7 @@ from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled,
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.codes import CodeDraw, DepthTransformer, Picks, decoder_config
+from ttsfamilies.base.lm.codes import CodeDraw, CodesTable, DepthTransformer, Picks, decoder_config
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.request import LayeredDrawing, fields_of
 from ttsfamilies.base.lm.stepped import BackboneNet, CodesModel
@@ -58,13 +58,12 @@ class CsmDepth(DepthTransformer):
     def __init__(self, c: CsmConfig) -> None:
         depth = c.depth_decoder_config
         super().__init__(replace(decoder_config(depth), fp32_qkv=True), c.num_codebooks - 1)
-        self.size = c.vocab_size
-        self.codes = nn.Embedding(c.num_codebooks * c.vocab_size, c.hidden_size)
+        self.codes = CodesTable(c.num_codebooks, c.vocab_size, c.hidden_size)
         self.project = nn.Linear(c.hidden_size, depth.hidden_size, bias=False)
         self.heads = nn.Parameter(torch.empty(self.residuals, depth.hidden_size, c.vocab_size))
 
     def table(self, codebook: int) -> Tensor:
-        return self.codes.weight[codebook * self.size : (codebook + 1) * self.size]
+        return self.codes.weight[codebook * self.codes.each : (codebook + 1) * self.codes.each]
 
     def head(self, codebook: int) -> Tensor:
         return self.heads[codebook - 1].T
@@ -83,13 +82,8 @@ class CsmNet(BackboneNet):
 
     def embed_frames(self, codes: Tensor) -> Tensor:
         """Frames [..., codebooks] int64 -> the sum of their codes' embeddings [..., dim]."""
-        tables = torch.arange(self.config.num_codebooks, device=codes.device) * self.depth.size
-        return nn.functional.embedding(codes + tables, self.depth.codes.weight).sum(-2)
-
-    def embed(self, text: Tensor, codes: Tensor) -> Tensor:
-        """Text ids [tokens] int64, -1 where frames [tokens, codebooks] stand -> [tokens, dim]."""
-        said = self.text(text.clamp(min=0))
-        return torch.where((text < 0)[:, None], self.embed_frames(codes), said)
+        found: Tensor = self.depth.codes(codes)
+        return found
 
     def frames(self, hidden: Tensor, pick: CodeDraw) -> tuple[Tensor, Tensor]:
         """[rows, dim] -> codes [rows, codebooks] int64, finite [rows] bool."""

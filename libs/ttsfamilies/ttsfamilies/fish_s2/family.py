@@ -23,11 +23,11 @@ from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
-from ttsfamilies.base.lm.codes import DepthTransformer
+from ttsfamilies.base.lm.codes import CodesTable, DepthTransformer
 from ttsfamilies.base.lm.request import fields_of
 from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import FRAME, EncodedTurn
+from ttsfamilies.base.lm.turns import EncodedTurn
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, known_voice, stated
 from ttsfamilies.base.talker.lmstream import REPLAY
@@ -117,7 +117,7 @@ class FastTransformer(DepthTransformer):
 
 
 class FishNet(nn.Module):
-    """All parts of the talker. codes: one table of all codebooks, [codebooks * codes, dim]."""
+    """All parts of the talker."""
 
     choices: Tensor
 
@@ -125,7 +125,7 @@ class FishNet(nn.Module):
         super().__init__()
         self.config = config
         self.text = nn.Embedding(config.slow.vocab_size, config.slow.dim)
-        self.codes = nn.Embedding(config.codebooks * config.codes, config.slow.dim)
+        self.codes = CodesTable(config.codebooks, config.codes, config.slow.dim)
         self.slow = Decoder(stack_config(config.slow))
         self.fast = FastTransformer(config)
         self.register_buffer("choices", torch.empty(0), persistent=False)
@@ -138,15 +138,9 @@ class FishNet(nn.Module):
 
     def embed_frames(self, codes: Tensor) -> Tensor:
         """Frames [..., codebooks] int64 -> [..., dim]."""
-        c = self.config
-        tables = torch.arange(c.codebooks, device=codes.device) * c.codes
-        sums = nn.functional.embedding(codes + tables, self.codes.weight).sum(-2)
-        return (self.text(codes[..., 0] + c.first) + sums) / (1 + c.codebooks) ** 0.5
-
-    def embed(self, text: Tensor, codes: Tensor) -> Tensor:
-        """Text ids [tokens], FRAME where frames [tokens, codebooks] stand -> [tokens, dim]."""
-        said = self.text(text.clamp(min=0))
-        return torch.where((text == FRAME)[:, None], self.embed_frames(codes), said)
+        c, sums = self.config, self.codes(codes)
+        found: Tensor = (self.text(codes[..., 0] + c.first) + sums) / (1 + c.codebooks) ** 0.5
+        return found
 
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """States [tokens, dim] of inputs [tokens, dim] at positions [tokens], normed."""

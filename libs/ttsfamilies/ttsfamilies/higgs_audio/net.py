@@ -17,7 +17,7 @@ from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.nn import Attend, Decoder, DecoderBlock, DecoderConfig
 from ttscommon.engine.nn.weights import Source, decoder_sources, filled, same, unfilled
-from ttsfamilies.base.lm.codes import decoder_config
+from ttsfamilies.base.lm.codes import CodesTable, decoder_config, text_or_frames
 from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.higgs_audio.sizes import THIRD_KIND, tensors_of
@@ -202,38 +202,31 @@ class TwoExperts(nn.Module):
 
 
 class HiggsNet(nn.Module):
-    """All parts of the talker. codes: one table of all codebooks, [codebooks * ids, dim]."""
+    """All parts of the talker."""
 
     def __init__(self, config: HiggsConfig) -> None:
         super().__init__()
         self.config = config
-        dim, codes = config.sizes.hidden_size, config.codebooks * config.ids
+        dim = config.sizes.hidden_size
         self.text = nn.Embedding(config.sizes.vocab_size, dim)
-        self.codes = nn.Embedding(codes, dim)
+        self.codes = CodesTable(config.codebooks, config.ids, dim)
         stack = decoder_config(config.sizes)
         if config.third:
             self.backbone: nn.Module = Decoder(replace(stack, qk_norm=True))
         else:
             self.backbone = TwoExperts(stack)
-            self.head = nn.Linear(dim, codes, bias=False)
-
-    def embed_rows(self, codes: Tensor) -> Tensor:
-        """Rows [..., codebooks] int64 -> the sum of their codes' embeddings [..., dim]."""
-        tables = torch.arange(self.config.codebooks, device=codes.device) * self.config.ids
-        return nn.functional.embedding(codes + tables, self.codes.weight).sum(-2)
+            self.head = nn.Linear(dim, self.codes.num_embeddings, bias=False)
 
     def prompt(self, text: Tensor, codes: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Text ids [tokens] int64, FRAME where rows [tokens, codebooks] stand -> [tokens, dim]."""
-        sounds = text == FRAME
-        x = torch.where(sounds[:, None], self.embed_rows(codes), self.text(text.clamp(min=0)))
-        told = (x, positions, attend)
-        return self.backbone(*told) if self.config.third else self.backbone(*told, sounds)
+        told = (text_or_frames(text, codes, self.text, self.codes), positions, attend)
+        return self.backbone(*told) if self.config.third else self.backbone(*told, text == FRAME)
 
     def step(self, codes: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Rows [rows, codebooks] int64 -> [rows, dim]."""
         both = self.backbone
         of_sound = both.sound if isinstance(both, TwoExperts) else both
-        return of_sound(self.embed_rows(codes), positions, attend)
+        return of_sound(self.codes(codes), positions, attend)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[rows, dim] -> [rows, codebooks, ids] float32."""

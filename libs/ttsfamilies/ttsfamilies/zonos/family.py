@@ -123,7 +123,7 @@ class Zonos(SteppedModel):
 
     def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         assert rows.branches is not None
-        x = self._net.embed_columns(state["last"].index_select(0, rows.branches.owners))
+        x = self._net.codes(state["last"].index_select(0, rows.branches.owners))
         return self._net.hidden(x, rows.positions, attend["backbone"])
 
     def drawn(

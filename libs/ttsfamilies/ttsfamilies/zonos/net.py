@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.weights import Shards, Source, filled, named, same, unfilled
 from ttscommon.wire.fields import Array
+from ttsfamilies.base.lm.codes import CodesTable
 from ttsfamilies.base.lm.stepped import BackboneNet
 from ttsfamilies.zonos.facts import (
     CODEBOOKS,
@@ -122,7 +123,7 @@ class ZonosNet(BackboneNet):
         self.unknown = nn.Parameter(torch.empty(len(prefix.rows), dim))
         self.project = projection(prefix.projection, dim, dim)
         self.norm = nn.LayerNorm(dim)
-        self.codes = nn.Embedding(CODEBOOKS * IDS, dim)
+        self.codes = CodesTable(CODEBOOKS, IDS, dim)
         self.backbone = Decoder(decoder_config(config))
         self.heads = nn.Linear(dim, CODEBOOKS * (END + 1), bias=False)
 
@@ -130,11 +131,6 @@ class ZonosNet(BackboneNet):
     def rows(self) -> int:
         """Conditions of a prefix."""
         return len(self.unknown)
-
-    def embed_columns(self, codes: Tensor) -> Tensor:
-        """[tokens, CODEBOOKS] int64 -> the sum of their embeddings [tokens, dim]."""
-        tables = torch.arange(CODEBOOKS, device=codes.device) * IDS
-        return nn.functional.embedding(codes + tables, self.codes.weight).sum(-2)
 
     def embed(self, ids: Tensor, codes: Tensor, told: Tensor, owners: Tensor) -> Tensor:
         """Ids [tokens] int64, COLUMN where codes [tokens, CODEBOOKS] stand, or below it the row of
@@ -147,7 +143,7 @@ class ZonosNet(BackboneNet):
         rows = torch.where((row < self.rows)[:, None], known, self.unknown[place])
         raw = torch.where((ids >= 0)[:, None], self.phones(ids.clamp(min=0)), rows)
         prefix = self.norm(self.project(raw.to(self.phones.weight.dtype)))
-        return torch.where((ids == COLUMN)[:, None], self.embed_columns(codes), prefix)
+        return torch.where((ids == COLUMN)[:, None], self.codes(codes), prefix)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[rows, dim] -> [rows, CODEBOOKS, END + 1] float32."""

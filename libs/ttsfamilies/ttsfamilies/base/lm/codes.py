@@ -6,7 +6,7 @@ One after the other within a step of the backbone, or in delayed rows.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from ttscommon.engine.nn import Decoder, DecoderConfig, Llama3Scaling, RopeConfi
 from ttscommon.wire.fields import Array, Field
 from ttsfamilies.base.kernels.attention import attend_frame
 from ttsfamilies.base.lm.llama import StackSizes
+from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_alone
 
 
@@ -45,6 +46,29 @@ def decoder_config(c: StackSizes) -> DecoderConfig:
         qkv_bias=c.qkv_bias,
         out_bias=c.attention_bias,
     )
+
+
+class CodesTable(nn.Embedding):
+    """Entries of all codebooks, `each` of one behind the other; a frame is the sum of its own."""
+
+    def __init__(self, codebooks: int, each: int, dim: int) -> None:
+        super().__init__(codebooks * each, dim)
+        self.each = each
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """[..., codebooks] int64 -> [..., dim]."""
+        tables = torch.arange(codes.shape[-1], device=codes.device) * self.each
+        return super().forward(codes + tables).sum(-2)
+
+
+def text_or_frames(
+    text: Tensor, codes: Tensor, words: nn.Embedding, frames: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Ids [tokens] int64, FRAME where codes [tokens, codebooks] stand -> [tokens, dim]: what
+    `words` or `frames` make of each.
+    """
+    said: Tensor = words(text.clamp(min=0))
+    return torch.where((text == FRAME)[:, None], frames(codes), said)
 
 
 # The codes of a frame, made one after the other within a step of the backbone.

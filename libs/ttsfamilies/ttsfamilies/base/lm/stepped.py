@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Decoder, DecoderConfig
 from ttscommon.engine.nn.weights import Source, decoder_sources, named
-from ttsfamilies.base.lm.codes import decoder_config
+from ttsfamilies.base.lm.codes import decoder_config, text_or_frames
 from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.runners.computation import (
     Attend,
@@ -134,7 +134,8 @@ def ids_of(rows: Prompts, state: SlotTensors) -> Tensor:
 class CodesBackbone(Protocol):
     """Text ids and codes to states."""
 
-    def embed(self, text: Tensor, codes: Tensor) -> Tensor: ...
+    text: nn.Embedding
+
     def embed_frames(self, codes: Tensor) -> Tensor: ...
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor: ...
 
@@ -182,8 +183,9 @@ class CodesModel(TalkerModel, TwoPartComputation):
         self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         (cache,) = attend.values()
-        x = self._backbone.embed(rows.inputs["text"], rows.inputs["codes"])
-        hidden = self._backbone.hidden(x, rows.positions, cache)
+        backbone, told = self._backbone, rows.inputs
+        x = text_or_frames(told["text"], told["codes"], backbone.text, backbone.embed_frames)
+        hidden = backbone.hidden(x, rows.positions, cache)
         return {"hidden": hidden[rows.last], "samples": rows.samples}
 
     def step_hidden(
