@@ -39,6 +39,7 @@ from tests.parity.peers import (
     first_sounds,
     most_listeners,
     packaged,
+    settled,
     text_of,
 )
 from ttscommon.engine.conversion import convert
@@ -212,7 +213,10 @@ async def measured(system: System, within_s: float, given: argparse.Namespace) -
         await first_sound(peer, system.text(WORDS[0]), 0)
         sound_s = await _lasts(peer, system.text(_LISTENED))
         for words in given.words:
-            heard = [await first_sound(peer, system.text(words), n) for n in range(given.rounds)]
+            heard = []
+            for n in range(given.rounds):
+                await settled(peer.pids)
+                heard.append(await first_sound(peer, system.text(words), n))
             found["first_s"][words] = median(heard)
         _say(f"  {system.name}: first sound {_first(found)} of {given.words} words")
         if given.trials:

@@ -256,7 +256,8 @@ class StreamContext:
     def _behind(self, x: Tensor, silent: int) -> Tensor:
         if self._old is None:
             return pad(x, (silent, 0)) if silent else x
-        return _joined(next(self._old), x)
+        old = next(self._old)
+        return _joined(old, x) if old.shape[-1] else x
 
     def _keep(self, x: Tensor, begin: int) -> None:
         self.kept.append(x[..., begin:].clone(memory_format=torch.channels_last))

@@ -5,7 +5,6 @@ Modules have the names of the published tensors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,21 +97,23 @@ class DilatedResidual(nn.Module):
     def forward(self, x: Tensor, context: StreamContext) -> Tensor:
         if not self._paired:
             for conv in self.convs:
-                x = _added(x, (conv,), context)
+                found, x = _convolved(conv, x, context)
+                x = found.add_(x)
             return x
-        for pair in zip(self.convs1, self.convs2, strict=True):
-            x = _added(x, pair, context)
+        for first, second in zip(self.convs1, self.convs2, strict=True):
+            found, _ = _convolved(second, _convolved(first, x, context)[0], context)
+            x, found = context.in_step((x, found))
+            x = found.add_(x)
         return x
 
 
-def _added(x: Tensor, convs: Sequence[nn.Module], context: StreamContext) -> Tensor:
-    """What convolutions make of x, and x."""
-    found = x
-    for conv in convs:
-        assert isinstance(conv, nn.Conv2d)
-        found = convolved(conv, leaky_relu_(context.around(found, reach_of(conv)), _SLOPE))
-    x, found = context.in_step((x, found))
-    return found.add_(x)
+def _convolved(conv: nn.Module, x: Tensor, context: StreamContext) -> tuple[Tensor, Tensor]:
+    """What a convolution makes of x, and those steps of x that it is of."""
+    assert isinstance(conv, nn.Conv2d)
+    reach = reach_of(conv)
+    whole = context.around(x, reach)
+    found = convolved(conv, leaky_relu(whole, _SLOPE))
+    return found, whole[..., reach : reach + found.shape[-1]]
 
 
 class Generator(nn.Module):
