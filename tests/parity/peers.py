@@ -246,17 +246,19 @@ def cpu_s(pids: Sequence[int]) -> float:
 async def most_listeners(
     peer: Peer, text: str, sound_s: float, within_s: float, first: int, trials: int
 ) -> AsyncIterator[Trial]:
-    """A quarter more as long as all are kept, a quarter fewer as long as they are not."""
-    count, tried = first, set[int]()
+    """A quarter more as long as all are kept, a quarter fewer as long as they are not, and then
+    halfway between.
+    """
+    kept, failed, count = 0, 0, first
     for _ in range(trials):
-        if count < 1 or count in tried:
-            return
-        tried.add(count)
         await settled(peer.pids)
         trial = await listeners(peer, count, text, sound_s, within_s)
         yield trial
+        kept, failed = (count, failed) if trial.kept else (kept, count)
         step = max(1, round(count / 4))
-        count += step if trial.kept else -step
+        count = (kept + failed) // 2 if kept and failed else count + (step if kept else -step)
+        if count < 1 or count == kept:
+            return
 
 
 def first_sounds(systems: Mapping[str, Mapping[int, float]], theme: Theme) -> Figure:

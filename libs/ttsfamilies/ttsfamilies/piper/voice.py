@@ -22,7 +22,7 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.piper.net import Durations, Encoder, Flow, PriorEncoder, Vits
 
 HOP: Final = 256
-WINDOWS: Final = 24, 28, 48, 96, 160
+WINDOWS: Final = 32, 48, 96, 160
 """Frames that a processor makes of a sentence at once. The first is what the generator holds back
 and a little sound; a long one computes less twice.
 """
