@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.kernels.shares import in_shares
 from ttscommon.engine.nn.adain import (
     AdaIN1d,
     AdainResBlk1d,
@@ -34,6 +35,8 @@ Drawn: TypeAlias = Callable[[int], Tensor]
 _SAMPLE: Final = 2000
 # Multiply-adds of such steps.
 _WORK: Final = 500_000_000
+# In which it is shared among processors.
+_PARTS: Final = 4
 _NOISE_KERNELS: Final = (7, 11)
 _NOISE_DILATIONS: Final = (1, 3, 5)
 _SLOPE: Final = 0.1
@@ -113,15 +116,29 @@ def _normed(x: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.M
     out = torch.empty_like(x)
     steps, around = x.shape[2], int(conv.padding[0])
     most = max(64, _WORK // conv.weight.numel())
-    for start in range(0, steps, most):
-        end = min(start + most, steps)
+
+    @torch.inference_mode()  # of each thread
+    def convolved(start: int, end: int) -> None:
         low, high = max(0, start - around), min(steps, end + around)
         padded = (around - (start - low), around - (high - end))
         part = nn.functional.pad(active(x[..., low:high]), padded)
         out[..., start:end] = nn.functional.conv1d(
             part, conv.weight, conv.bias, dilation=conv.dilation
         )
-        yield (end - start) * conv.weight.numel()
+
+    for start in range(0, steps, most):
+        count = min(most, steps - start)
+        if x.is_cuda:
+            convolved(start, start + count)
+        else:  # the same parts whoever computes them: a part's sums may depend on its length
+            size = -(-count // _PARTS)
+
+            def run(first: int, last: int, at: int = start, size: int = size) -> None:
+                for begin in range(first, last, size):
+                    convolved(at + begin, at + min(begin + size, last))
+
+            in_shares(count, size, run)
+        yield count * conv.weight.numel()
     return out
 
 
