@@ -1,4 +1,4 @@
-"""One call's work shared among processors: what a first sound waits for, such as a prompt's products.
+"""One call's work shared among processors: a prompt's products, a segment's convolutions.
 
 A thread takes the next part when it is free, so that a processor which other programs use holds
 nothing up for long.
