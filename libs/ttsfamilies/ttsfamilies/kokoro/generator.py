@@ -130,7 +130,7 @@ def _normed(x: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.M
         count = min(most, steps - start)
         if x.is_cuda:
             convolved(start, start + count)
-        else:  # the same parts whoever computes them: a part's sums may depend on its length
+        else:  # the same parts on any number of processors: their lengths decide the last bits
             size = -(-count // _PARTS)
 
             def run(first: int, last: int, at: int = start, size: int = size) -> None:
