@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import random
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -181,6 +182,10 @@ def _run(arguments: argparse.Namespace) -> list[Row]:
         lines: list[str] = []
         try:
             rows += _inflict(name, arguments, lines)
+        except Exception as error:  # noqa: BLE001  # the faults behind it are measured all the same
+            traceback.print_exc()
+            notes = [f"the fault was not measured: {error!r}"]
+            rows.append(Row(name, max(arguments.streams), 0, Verdict(errors=1, notes=notes)))
         finally:
             if arguments.logs is not None:
                 arguments.logs.mkdir(parents=True, exist_ok=True)
@@ -211,7 +216,7 @@ def _inflict(name: str, arguments: argparse.Namespace, lines: list[str]) -> list
 
 
 def main() -> int:
-    """Exit status 1 if anything was lost, repeated, different, hung or refused."""
+    """Exit status 1 if anything was lost, repeated, different, hung or refused, or not measured."""
     rows = _run(_arguments())
     print(table(rows))
     return int(not all(row.verdict.clean for row in rows))
