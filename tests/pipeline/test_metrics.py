@@ -117,9 +117,10 @@ async def test_the_services_count_what_the_bench_counts(stack: LocalStack, tmp_p
     assert 0.0 < mean_s < seen.quantiles["ttfp_s"].mean
     for stage in ("talker", "vocoder"):
         engine = found[f"{stage}-1"]
+        # A stream is given up before its listener hears it: the stages may have begun it, or not.
         waited = engine("tts_queue_wait_seconds_count", stage=stage)
         assert seen.ok <= waited <= seen.ok + given_up
-        assert engine("tts_ttfp_seconds_count", stage=stage) == seen.ok
+        assert seen.ok <= engine("tts_ttfp_seconds_count", stage=stage) <= waited
         assert engine("tts_stage_duration_seconds_count", stage=stage) > 0
         assert engine("tts_recoveries_total") == 0
     assert found["talker-1"]("tts_kv_blocks", state="used") == 0
