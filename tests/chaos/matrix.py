@@ -182,7 +182,7 @@ def _run(arguments: argparse.Namespace) -> list[Row]:
         lines: list[str] = []
         try:
             rows += _inflict(name, arguments, lines)
-        except Exception as error:  # noqa: BLE001  # the faults behind it are measured all the same
+        except Exception as error:  # noqa: BLE001 -- those behind it are measured
             traceback.print_exc()
             notes = [f"the fault was not measured: {error!r}"]
             rows.append(Row(name, max(arguments.streams), 0, Verdict(errors=1, notes=notes)))

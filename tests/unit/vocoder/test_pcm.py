@@ -70,7 +70,7 @@ def test_a_text_of_few_words_is_louder_where_its_voice_says_so() -> None:
     assert gain_db("...") == pytest.approx(6.0)
 
 
-# Silence in front of a request: how much of it there is, whoever decodes it.
+# Every vocoder finds the same silence in front of a request.
 
 
 FRAME = 1_200

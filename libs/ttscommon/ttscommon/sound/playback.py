@@ -98,14 +98,13 @@ class PlaybackAccount:
         return Arrival(viable, slack_s, underrun_s, max(now_s, self.ends_at_s))
 
 
-# Of RFC 6298's estimate of a round trip, half of its weights: streams differ more than packets.
-_MEAN: Final = 1 / 16
+# Of RFC 6298's estimate of a round trip, half of its weights: streams differ more than packets. A
+# stream weighs a sixteenth in the mean, and as much as any other until there are so many.
+_LATELY: Final = 16
 _DEVIATION: Final = 1 / 8
 _DEVIATIONS: Final = 4.0
 # One stream says nothing of how they differ.
 _FIRST_DEVIATION_S: Final = 0.01
-# First chunks of which the shortest counts.
-_LATELY: Final = 16
 # Where so much is lacking, it is not the first chunk that is too short.
 _MOST_S: Final = 0.4
 FIRST_CHUNKS: Final = 4
@@ -123,14 +122,13 @@ class Headroom:
     """
 
     def __init__(self) -> None:
-        self._streams = 0
         self._mean_s = self._deviation_s = 0.0
         self._unasked_s: deque[float] = deque(maxlen=_LATELY)
 
     @property
     def seconds(self) -> float:
         """What the next stream's first chunk is to have more; 0 before anything is known."""
-        if not self._streams:
+        if not self._unasked_s:
             return 0.0
         needed_s = self._mean_s + _DEVIATIONS * self._deviation_s
         return min(_MOST_S, max(0.0, needed_s - min(self._unasked_s)))
@@ -140,11 +138,11 @@ class Headroom:
         `slack_s` left at the least, negative in a gap.
         """
         self._unasked_s.append(first_s - given_s)
-        needed_s, self._streams = first_s - slack_s, self._streams + 1
-        if self._streams == 1:
+        needed_s, streams = first_s - slack_s, len(self._unasked_s)
+        if streams == 1:
             self._mean_s, self._deviation_s = needed_s, _FIRST_DEVIATION_S
             return
         # Only those that needed more: one bad moment is not made worse by the good ones behind it.
         if (more_s := needed_s - self._mean_s) > 0.0:
             self._deviation_s += _DEVIATION * (more_s - self._deviation_s)
-        self._mean_s += max(_MEAN, 1.0 / self._streams) * more_s
+        self._mean_s += more_s / streams

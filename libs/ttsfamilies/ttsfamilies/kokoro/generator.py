@@ -128,16 +128,14 @@ def _normed(x: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.M
 
     for start in range(0, steps, most):
         count = min(most, steps - start)
-        if x.is_cuda:
-            convolved(start, start + count)
-        else:  # the same parts on any number of processors: their lengths decide the last bits
-            size = -(-count // _PARTS)
+        # The same parts on any number of processors: their lengths decide the last bits.
+        size = count if x.is_cuda else -(-count // _PARTS)
 
-            def run(first: int, last: int, at: int = start, size: int = size) -> None:
-                for begin in range(first, last, size):
-                    convolved(at + begin, at + min(begin + size, last))
+        def run(first: int, last: int, at: int = start, size: int = size) -> None:
+            for begin in range(first, last, size):
+                convolved(at + begin, at + min(begin + size, last))
 
-            in_shares(count, size, run)
+        in_shares(count, size, run)
         yield count * conv.weight.numel()
     return out
 
